@@ -1,0 +1,99 @@
+//! What streams deliver, and where a stream can be taken up again.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+
+use crate::{Message, MessageId, RecordKey, Result, Target};
+
+/// A place in the order of arrival of one store. Opaque: only the store that made it can read it.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cursor(String);
+
+impl Cursor {
+    /// A cursor in the store's own form.
+    pub fn new(text: impl Into<String>) -> Self {
+        Cursor(text.into())
+    }
+
+    /// The store's own form.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cursor({})", self.0)
+    }
+}
+
+/// A message on its way to a reader.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delivery {
+    /// The message, shared: many readers get the same one.
+    pub message: Arc<Message>,
+    /// A watch that starts here continues right behind this message.
+    pub cursor: Cursor,
+}
+
+/// What a stream carries.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// A message that fits the query.
+    Message(Delivery),
+    /// Nothing to deliver up to here; a watch may be resumed from this cursor.
+    Progress(Cursor),
+    /// A hint: this message is gone. Not every removal is announced.
+    Removed(Target, MessageId),
+    /// A hint: this record changed. Not every change is announced.
+    Record(RecordKey),
+    /// Something that the reader should know and that does not end the stream.
+    Notice(Notice),
+}
+
+/// Messages and notices in answer to a scan; it ends.
+pub type MessageStream = BoxStream<'static, Result<Event>>;
+/// Events in answer to a watch; it does not end by itself. An error is its last item.
+pub type EventStream = BoxStream<'static, Result<Event>>;
+
+/// Something worth telling that is not a failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// What it is about.
+    pub kind: NoticeKind,
+    /// The sentence to show.
+    pub text: String,
+}
+
+/// What a [`Notice`] is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum NoticeKind {
+    /// A stored thing was skipped because it cannot be understood.
+    Broken,
+    /// What a file says about itself is not where it stands; the place was believed.
+    Mismatch,
+    /// The kernel cannot wake us; polling instead.
+    Polling,
+    /// A long task is under way.
+    Progress,
+    /// Anything else.
+    Other,
+}
+
+impl Notice {
+    /// A notice with its sentence.
+    pub fn new(kind: NoticeKind, text: impl Into<String>) -> Self {
+        Notice { kind, text: text.into() }
+    }
+}
+
+/// Where a store reports what happens outside any stream, such as the progress of a rebuild: the terminal of a command,
+/// the log of a daemon.
+pub type Reporter = Arc<dyn Fn(Notice) + Send + Sync>;

@@ -1,0 +1,368 @@
+//! The message: SPEC.md's JSON, on disk and on the wire alike.
+
+use serde::{Deserialize, Serialize, de, ser::SerializeMap};
+use serde_json::{Map, Value};
+
+use crate::{AgentName, ContentHash, Error, MessageId, Priority, Result, Tag, Target, Timestamp, canonical_tags};
+
+/// A stored message. It never changes.
+///
+/// A message that uses only SPEC.md's fields is exactly as small as SPEC.md shows it: absent fields are left out, the
+/// normal priority too. Fields that fmail does not know are kept in `extra` and written back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// The id in this project.
+    pub id: MessageId,
+    /// Who sent it.
+    pub from: AgentName,
+    /// Where it went first.
+    pub to: Target,
+    /// When it was sent.
+    pub time: Timestamp,
+    /// Any JSON value.
+    pub body: Value,
+    /// Recipients beyond the first.
+    pub more: Recipients,
+    /// The message that this one answers.
+    pub reply_to: Option<MessageId>,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// The host it came from (connected mode).
+    pub host: Option<String>,
+    /// Labels.
+    pub tags: Vec<Tag>,
+    /// A title.
+    pub subject: Option<String>,
+    /// The conversation that it belongs to.
+    pub thread: Option<String>,
+    /// Whether the sender asks for an acknowledgement.
+    pub ack_required: bool,
+    /// After this time the message is of no use.
+    pub expires: Option<Timestamp>,
+    /// The sender's idempotency key: a second append with it answers with this message.
+    pub key: Option<String>,
+    /// The id that the message has where it was first stored, when that is not `id`.
+    pub origin_id: Option<MessageId>,
+    /// Fields that fmail does not know.
+    pub extra: Map<String, Value>,
+}
+
+/// Recipients beyond the first. All of them share one message and one id.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Recipients {
+    /// Further recipients who are asked to act.
+    pub recipients: Vec<Target>,
+    /// Recipients who are only kept informed.
+    pub cc: Vec<Target>,
+}
+
+/// A message before a store has given it an id.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    /// Who sends it.
+    pub from: AgentName,
+    /// Where it goes first.
+    pub to: Target,
+    /// Any JSON value.
+    pub body: Value,
+    /// Recipients beyond the first.
+    pub more: Recipients,
+    /// The message that this one answers.
+    pub reply_to: Option<MessageId>,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// The host it comes from.
+    pub host: Option<String>,
+    /// Labels.
+    pub tags: Vec<Tag>,
+    /// A title.
+    pub subject: Option<String>,
+    /// The conversation that it belongs to.
+    pub thread: Option<String>,
+    /// Whether the sender asks for an acknowledgement.
+    pub ack_required: bool,
+    /// After this time the message is of no use.
+    pub expires: Option<Timestamp>,
+    /// The sender's idempotency key.
+    pub key: Option<String>,
+    /// Fields that fmail does not know.
+    pub extra: Map<String, Value>,
+}
+
+/// By what two hosts recognise the same message: the id where it was first stored, and what it says.
+///
+/// Not the host's name: standalone messages have none, containers change theirs, two hosts may share one. The hash
+/// covers from, to, time and body only, since a plain peer may drop the other fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// The id where the message was first stored.
+    pub origin: MessageId,
+    /// What it says.
+    pub hash: ContentHash,
+}
+
+impl Draft {
+    /// A draft with nothing but what every message has.
+    pub fn new(from: AgentName, to: Target, body: impl Into<Value>) -> Self {
+        Draft {
+            from,
+            to,
+            body: body.into(),
+            more: Recipients::default(),
+            reply_to: None,
+            priority: Priority::Normal,
+            host: None,
+            tags: Vec::new(),
+            subject: None,
+            thread: None,
+            ack_required: false,
+            expires: None,
+            key: None,
+            extra: Map::new(),
+        }
+    }
+
+    /// The message that this draft becomes.
+    pub fn into_message(self, id: MessageId, time: Timestamp) -> Message {
+        Message {
+            id,
+            from: self.from,
+            to: self.to,
+            time,
+            body: self.body,
+            more: self.more,
+            reply_to: self.reply_to,
+            priority: self.priority,
+            host: self.host,
+            tags: self.tags,
+            subject: self.subject,
+            thread: self.thread,
+            ack_required: self.ack_required,
+            expires: self.expires,
+            key: self.key,
+            origin_id: None,
+            extra: self.extra,
+        }
+    }
+}
+
+impl Message {
+    /// Every mailbox and topic that holds the message, the first one first, none twice.
+    pub fn targets(&self) -> Vec<Target> {
+        let mut targets = vec![self.to.clone()];
+        for target in self.more.recipients.iter().chain(&self.more.cc) {
+            if !targets.contains(target) {
+                targets.push(target.clone());
+            }
+        }
+        targets
+    }
+
+    /// By what other hosts recognise the message.
+    pub fn identity(&self) -> Identity {
+        let body = canonical_json(&self.body);
+        let parts = [self.from.to_string(), self.to.to_string(), self.time.to_string(), body];
+        let hash = ContentHash::of(&parts.each_ref().map(|part| part.as_bytes()));
+        Identity { origin: self.origin_id.unwrap_or(self.id), hash }
+    }
+
+    /// The compact JSON of the message, one line without its end. Size limits are on this form.
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Whether `agent` may read the message: anyone reads a topic, a direct message its sender and its recipients.
+    pub fn readable_by(&self, agent: &AgentName) -> bool {
+        self.from == *agent || self.targets().iter().any(|target| target.agent().is_none_or(|name| name == agent))
+    }
+
+    /// Reads a message from JSON, filling `id`, `to` and `time` from where it was found when they are missing.
+    ///
+    /// `from` and `body` have to be there. A field of the wrong type is an error, not a silent default.
+    pub fn from_value(value: Value, id: Option<MessageId>, to: Option<&Target>) -> Result<Self> {
+        let Value::Object(mut fields) = value else {
+            return Err(Error::invalid("a message is a JSON object"));
+        };
+        let id = match take::<MessageId>(&mut fields, "id")? {
+            Some(found) => found,
+            None => id.ok_or_else(|| missing("id"))?,
+        };
+        let to = match take::<Target>(&mut fields, "to")? {
+            Some(found) => found,
+            None => to.cloned().ok_or_else(|| missing("to"))?,
+        };
+        let tags: Vec<String> = take(&mut fields, "tags")?.unwrap_or_default();
+        Ok(Message {
+            id,
+            from: take(&mut fields, "from")?.ok_or_else(|| missing("from"))?,
+            to,
+            time: take(&mut fields, "time")?.unwrap_or_else(|| id.time().whole_seconds()),
+            body: fields.shift_remove("body").ok_or_else(|| missing("body"))?,
+            more: Recipients {
+                recipients: take(&mut fields, "recipients")?.unwrap_or_default(),
+                cc: take(&mut fields, "cc")?.unwrap_or_default(),
+            },
+            reply_to: take(&mut fields, "reply_to")?,
+            priority: take(&mut fields, "priority")?.unwrap_or_default(),
+            host: take(&mut fields, "host")?,
+            tags: canonical_tags(tags.iter().map(String::as_str))?,
+            subject: take(&mut fields, "subject")?,
+            thread: take(&mut fields, "thread")?,
+            ack_required: take(&mut fields, "ack_required")?.unwrap_or_default(),
+            expires: take(&mut fields, "expires")?,
+            key: take(&mut fields, "key")?,
+            origin_id: take(&mut fields, "origin_id")?,
+            extra: fields,
+        })
+    }
+}
+
+fn missing(field: &str) -> Error {
+    Error::invalid(format!("the message has no `{field}`"))
+}
+
+/// Takes a field out of the object; `null` counts as absent.
+fn take<T: de::DeserializeOwned>(fields: &mut Map<String, Value>, name: &str) -> Result<Option<T>> {
+    match fields.shift_remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => serde_json::from_value(value)
+            .map(Some)
+            .map_err(|error| Error::invalid(format!("the message's `{name}` cannot be used: {error}"))),
+    }
+}
+
+/// JSON with the keys of every object in order, so that two hosts hash the same value to the same bytes.
+fn canonical_json(value: &Value) -> String {
+    fn sorted(value: &Value) -> Value {
+        match value {
+            Value::Object(map) => {
+                let mut keys: Vec<&String> = map.keys().collect();
+                keys.sort_unstable();
+                Value::Object(keys.into_iter().map(|key| (key.clone(), sorted(&map[key]))).collect())
+            }
+            Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+            other => other.clone(),
+        }
+    }
+    sorted(value).to_string()
+}
+
+impl Serialize for Message {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("from", &self.from)?;
+        map.serialize_entry("to", &self.to)?;
+        map.serialize_entry("time", &self.time)?;
+        map.serialize_entry("body", &self.body)?;
+        let mut optional = Optional(&mut map);
+        optional.entry("subject", self.subject.as_ref())?;
+        optional.entry("thread", self.thread.as_ref())?;
+        optional.entry("reply_to", self.reply_to.as_ref())?;
+        optional.entry("priority", Some(self.priority).filter(|p| *p != Priority::Normal).as_ref())?;
+        optional.entry("host", self.host.as_ref())?;
+        optional.entry("tags", Some(&self.tags).filter(|tags| !tags.is_empty()))?;
+        optional.entry("recipients", Some(&self.more.recipients).filter(|list| !list.is_empty()))?;
+        optional.entry("cc", Some(&self.more.cc).filter(|list| !list.is_empty()))?;
+        optional.entry("ack_required", self.ack_required.then_some(&true))?;
+        optional.entry("expires", self.expires.as_ref())?;
+        optional.entry("key", self.key.as_ref())?;
+        optional.entry("origin_id", self.origin_id.as_ref())?;
+        for (name, value) in &self.extra {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// Writes a field only when it is there.
+struct Optional<'a, M>(&'a mut M);
+
+impl<M: SerializeMap> Optional<'_, M> {
+    fn entry<T: Serialize>(&mut self, name: &str, value: Option<&T>) -> Result<(), M::Error> {
+        value.map_or(Ok(()), |value| self.0.serialize_entry(name, value))
+    }
+}
+
+impl<'de> Deserialize<'de> for Message {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Message::from_value(value, None, None).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn draft() -> Draft {
+        Draft::new("architect".parse().unwrap(), "task".parse().unwrap(), "implement user auth")
+    }
+
+    fn message() -> Message {
+        draft().into_message("20260110-153000-0001".parse().unwrap(), "2026-01-10T15:30:00Z".parse().unwrap())
+    }
+
+    #[test]
+    fn a_plain_message_is_as_small_as_the_specification_shows_it() {
+        assert_eq!(
+            message().to_line(),
+            r#"{"id":"20260110-153000-0001","from":"architect","to":"task","time":"2026-01-10T15:30:00Z","body":"implement user auth"}"#
+        );
+    }
+
+    #[test]
+    fn every_field_and_unknown_ones_survive_a_round_trip() {
+        let text = json!({
+            "id": "20260110-153000-0001", "from": "architect", "to": "@reviewer", "time": "2026-01-10T15:30:00Z",
+            "body": {"n": 1.5, "list": [null, true]}, "subject": "s", "thread": "t",
+            "reply_to": "20260110-152500-0003", "priority": "high", "host": "build-server", "tags": ["urgent", "auth"],
+            "recipients": ["@b"], "cc": ["@c"], "ack_required": true, "expires": "2026-01-11T00:00:00Z", "key": "k",
+            "origin_id": "20260110-152900-0001", "x_future": {"keep": ["me"]},
+        });
+        let message: Message = serde_json::from_value(text.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&message).unwrap(), text);
+    }
+
+    #[test]
+    fn numbers_keep_every_digit() {
+        let text = r#"{"id":"20260110-153000-0001","from":"a","to":"t","time":"2026-01-10T15:30:00Z","body":123456789012345678901234567890.10}"#;
+        let message: Message = serde_json::from_str(text).unwrap();
+        assert_eq!(message.to_line(), text);
+    }
+
+    #[test]
+    fn identity_ignores_key_order_and_fields_that_a_plain_peer_drops() {
+        let mut one = message();
+        one.body = json!({"a": 1, "b": {"c": 2, "d": 3}});
+        let mut two = message();
+        two.body = json!({"b": {"d": 3, "c": 2}, "a": 1});
+        two.subject = Some("dropped by others".into());
+        assert_eq!(one.identity(), two.identity());
+        two.body = json!({"a": 2});
+        assert_ne!(one.identity(), two.identity());
+    }
+
+    #[test]
+    fn wrong_types_are_errors_and_missing_places_are_filled() {
+        let id = "20260110-153000-0001".parse().unwrap();
+        let to = "task".parse().unwrap();
+        let filled = Message::from_value(json!({"from": "a", "body": 1}), Some(id), Some(&to)).unwrap();
+        assert_eq!((filled.id, &filled.to, filled.time.to_string().as_str()), (id, &to, "2026-01-10T15:30:00Z"));
+        for bad in [json!([]), json!({"body": 1}), json!({"from": "a"}), json!({"from": "a", "body": 1, "tags": "x"})] {
+            assert!(Message::from_value(bad.clone(), Some(id), Some(&to)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_direct_message_is_readable_by_its_sender_and_recipients_only() {
+        let mut direct = draft();
+        direct.to = "@bob".parse().unwrap();
+        direct.more.cc = vec!["@carol".parse().unwrap()];
+        let direct = direct.into_message(MessageId::MIN, Timestamp::from_unix(0, 0));
+        let may = |name: &str| direct.readable_by(&name.parse().unwrap());
+        assert!(may("architect") && may("bob") && may("carol") && !may("dave"));
+        assert!(message().readable_by(&"dave".parse().unwrap()));
+    }
+}

@@ -1,0 +1,374 @@
+//! The vocabulary: one set of operations, shared by the command line, the daemon and every plugin.
+//!
+//! An operation is a [`Request`] and a [`Response`], or a response and a stream of events. Each has a JSON form, named
+//! by `cmd` as PROTOCOL.md has it. The types below are the operations that this version runs; [`Operation`] names all
+//! that the design knows, so that a `hello` can tell which ones the other side has.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{AgentName, Cursor, Message, MessageId, Priority, ProjectRecord, Removed, Since, Target, Timestamp};
+
+/// The version of the protocol that this crate describes.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+macro_rules! operations {
+    ($($name:ident $text:literal)*) => {
+        /// The name of an operation.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
+        pub enum Operation { $(#[doc = concat!("`", $text, "`")] $name,)* }
+
+        impl Operation {
+            /// Every operation that the design knows.
+            pub const ALL: &'static [Operation] = &[$(Operation::$name,)*];
+            /// The name on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Operation::$name => $text,)* }
+            }
+        }
+    };
+}
+
+operations! {
+    Hello "hello" Send "send" Watch "watch" Relay "relay" Log "log" Topics "topics" Who "who" Register "register"
+    Status "status" Inbox "inbox" Read "read" Ack "ack" Archive "archive" Reply "reply" Thread "thread"
+    Search "search" Reserve "reserve" Release "release" Renew "renew" Receipt "receipt" Nudge "nudge" Gc "gc"
+    Digest "digest" Fetch "fetch" Import "import" Records "records"
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "cmd", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Request {
+    /// Who is there, and what can it do?
+    Hello(HelloRequest),
+    /// Store a message.
+    Send(SendRequest),
+    /// Stream what arrives.
+    Watch(WatchRequest),
+    /// Stream everything, for a peer.
+    Relay(RelayRequest),
+    /// Deliver what is stored, and perhaps what follows.
+    Log(LogRequest),
+    /// List the topics.
+    Topics,
+    /// List the agents.
+    Who,
+    /// Claim a name.
+    Register(RegisterRequest),
+    /// Set or show a status.
+    Status(StatusRequest),
+    /// Remove what is old.
+    Gc(GcRequest),
+}
+
+/// What a client is told.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Response {
+    /// To [`Request::Hello`].
+    Hello(Hello),
+    /// To [`Request::Send`].
+    Sent(Box<Sent>),
+    /// To [`Request::Watch`] and [`Request::Relay`]; messages follow.
+    Watching(Cursor),
+    /// To [`Request::Log`]; messages follow.
+    Log {
+        /// The limit left older messages out.
+        more: bool,
+    },
+    /// To [`Request::Topics`].
+    Topics(Vec<TopicView>),
+    /// To [`Request::Who`].
+    Agents(Vec<AgentView>),
+    /// To [`Request::Register`].
+    Registered(Registered),
+    /// To [`Request::Status`].
+    Status(StatusView),
+    /// To [`Request::Gc`].
+    Removed(GcReport),
+}
+
+/// Asks who is there.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HelloRequest {
+    /// The client's version.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// The protocol that the client speaks.
+    #[serde(default)]
+    pub protocol: Option<u32>,
+}
+
+/// Who is there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The serving program's version.
+    pub version: String,
+    /// The protocol that it speaks.
+    pub protocol: u32,
+    /// The operations that it runs.
+    pub operations: Vec<Operation>,
+    /// The project, with its id.
+    pub project: ProjectRecord,
+    /// Which store this is: two clones of one project differ here, so that neither sends into the other's files.
+    pub store_id: String,
+}
+
+/// Asks to store a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SendRequest {
+    /// Where to: a topic or `@agent`.
+    pub to: Target,
+    /// Any JSON value.
+    pub body: Value,
+    /// The message that this one answers: an id, or the end of one that fits exactly one message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_to: Option<String>,
+    /// How urgent it is.
+    #[serde(default)]
+    pub priority: Priority,
+    /// Labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// A title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// The conversation that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// Further recipients who are asked to act.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recipients: Vec<Target>,
+    /// Recipients who are only kept informed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cc: Vec<Target>,
+    /// Ask for an acknowledgement.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ack_required: bool,
+    /// After this time the message is of no use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+    /// An idempotency key: a repetition stores nothing and answers with the first message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Refuse a recipient whom nobody in the project has seen, instead of warning.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub strict: bool,
+    /// Fields that fmail does not know, to be stored with the message.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
+}
+
+impl SendRequest {
+    /// A request with nothing but what every message has.
+    pub fn new(to: Target, body: impl Into<Value>) -> Self {
+        SendRequest {
+            to,
+            body: body.into(),
+            reply_to: None,
+            priority: Priority::Normal,
+            tags: Vec::new(),
+            subject: None,
+            thread: None,
+            recipients: Vec::new(),
+            cc: Vec::new(),
+            ack_required: false,
+            expires: None,
+            key: None,
+            strict: false,
+            extra: Map::new(),
+        }
+    }
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sent {
+    /// The message as it is stored.
+    pub message: Message,
+    /// The key was known: this is the message that was stored then.
+    pub duplicate: bool,
+    /// The message is visible, but this kept it from being made durable.
+    pub not_durable: Option<String>,
+    /// Recipients whom nobody in the project has seen, with names that look alike.
+    pub unknown: Vec<UnknownRecipient>,
+    /// `reply_to` names a message that is not here.
+    pub reply_to_unknown: bool,
+    /// The sender's own record could not be kept up to date, for this reason.
+    pub agent_not_tracked: Option<String>,
+}
+
+/// A recipient whom nobody in the project has seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UnknownRecipient {
+    /// The name.
+    pub name: AgentName,
+    /// Known names that look alike, the nearest first.
+    pub near: Vec<AgentName>,
+}
+
+/// Asks for what arrives.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WatchRequest {
+    /// A topic or `@agent`; nothing means all topics and the agent's own mailbox.
+    #[serde(default)]
+    pub target: Option<Target>,
+    /// Deliver what is stored since then first.
+    #[serde(default)]
+    pub since: Option<Since>,
+    /// Watch another agent's mailbox all the same.
+    #[serde(default)]
+    pub allow_other_dm: bool,
+}
+
+/// Asks for everything, for a peer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RelayRequest {
+    /// Deliver what is stored since then first.
+    #[serde(default)]
+    pub since: Option<Since>,
+}
+
+/// Asks for what is stored.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LogRequest {
+    /// A topic or `@agent`; nothing means all topics and the agent's own mailbox.
+    #[serde(default)]
+    pub target: Option<Target>,
+    /// At most this many, the newest.
+    #[serde(default)]
+    pub limit: Option<usize>,
+    /// Only since then.
+    #[serde(default)]
+    pub since: Option<Since>,
+    /// Only from this sender.
+    #[serde(default)]
+    pub from: Option<AgentName>,
+    /// Go on with what arrives.
+    #[serde(default)]
+    pub follow: bool,
+    /// Read another agent's mailbox all the same.
+    #[serde(default)]
+    pub allow_other_dm: bool,
+}
+
+/// Asks for a name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RegisterRequest {
+    /// This name; nothing means a generated one.
+    #[serde(default)]
+    pub name: Option<AgentName>,
+}
+
+/// A name that was claimed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Registered {
+    /// The name.
+    pub name: AgentName,
+    /// When.
+    pub first_seen: Timestamp,
+}
+
+/// Sets or shows the agent's own status.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusRequest {
+    /// The new status, `Some(None)` to clear it, nothing to show it.
+    #[serde(default)]
+    pub set: Option<Option<String>>,
+}
+
+/// An agent's status.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StatusView {
+    /// The agent.
+    pub name: AgentName,
+    /// Its status.
+    pub status: Option<String>,
+}
+
+/// Asks to remove what is old.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GcRequest {
+    /// Messages older than this many days.
+    pub days: u32,
+    /// Only tell what would go.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What was removed; the items follow as they go.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GcReport {
+    /// Messages with a time before this one.
+    pub before: Timestamp,
+    /// What was removed, or would be.
+    pub removed: Vec<Removed>,
+}
+
+/// A topic as `fmail topics` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopicView {
+    /// The topic.
+    pub name: String,
+    /// How many messages it holds.
+    pub messages: u64,
+    /// When the newest was sent.
+    pub last_activity: Timestamp,
+    /// The newest one's id.
+    pub last_id: MessageId,
+}
+
+/// An agent as `fmail who` shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentView {
+    /// The agent.
+    pub name: AgentName,
+    /// The host it was last seen on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// What it says it is doing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Whether it is there.
+    pub state: AgentState,
+    /// When it was first seen.
+    pub first_seen: Timestamp,
+    /// When it was last seen.
+    pub last_seen: Timestamp,
+}
+
+/// Whether an agent is there, judged by when it was last seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AgentState {
+    /// Seen within the last 90 seconds, or has an open session. (Senders renew their record once a minute.)
+    Active,
+    /// Seen within the last 30 minutes.
+    Idle,
+    /// Not seen for longer.
+    Offline,
+}
+
+impl AgentState {
+    /// The state of an agent that was last seen this long ago.
+    pub fn after(quiet: std::time::Duration) -> Self {
+        match quiet.as_secs() {
+            0..=89 => AgentState::Active,
+            90..=1_799 => AgentState::Idle,
+            _ => AgentState::Offline,
+        }
+    }
+
+    /// The word that is shown.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            AgentState::Active => "active",
+            AgentState::Idle => "idle",
+            AgentState::Offline => "offline",
+        }
+    }
+}

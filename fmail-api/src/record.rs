@@ -1,0 +1,235 @@
+//! Records: small named JSON documents with compare-and-swap.
+//!
+//! The key plan decides cost and is fixed here:
+//!
+//! | key | holds | between hosts |
+//! |---|---|---|
+//! | `project` | id, format, when created | local |
+//! | `agents/<name>` | SPEC.md's agent file | one entry per node, merged by name |
+//! | `presence/<host>/<agent>` | live sessions; not synced to disk, at most one write a minute | one entry per node |
+//! | `mailbox/<agent>/<day>` | read, acknowledged, archived, claimed, per message of that day | receipts: earliest wins; flags: later stamp wins |
+//! | `leases` | all reservations, in one record: a conflict between globs needs one compare-and-swap | shown, not merged |
+//! | `horizon` | the time below which `gc` has removed everything | the later wins |
+//! | `tombstones/<day>` | single messages that were deleted | union |
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize, de};
+use serde_json::{Map, Value};
+
+use crate::{AgentName, ContentHash, Error, Result, Timestamp};
+
+/// The name of a record: segments of `[a-z0-9._-]` joined by `/`, none of which starts with a dot.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordKey(String);
+
+impl RecordKey {
+    /// The project's own record.
+    pub fn project() -> Self {
+        RecordKey("project".into())
+    }
+
+    /// The record of an agent.
+    pub fn agent(name: &AgentName) -> Self {
+        RecordKey(format!("agents/{name}"))
+    }
+
+    /// The record that holds what `gc` has removed.
+    pub fn horizon() -> Self {
+        RecordKey("horizon".into())
+    }
+
+    /// The key as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The segments between the slashes.
+    pub fn segments(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/')
+    }
+
+    /// Whether the key is `prefix` itself or lies below it.
+    pub fn is_under(&self, prefix: &str) -> bool {
+        let prefix = prefix.trim_end_matches('/');
+        prefix.is_empty() || self.0.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+impl FromStr for RecordKey {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let good = |segment: &str| {
+            !segment.is_empty()
+                && segment.len() <= 120
+                && !segment.starts_with('.')
+                && segment.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-'))
+        };
+        if text.split('/').count() <= 4 && text.split('/').all(good) {
+            return Ok(RecordKey(text.into()));
+        }
+        Err(Error::invalid(format!("`{}` is not a record key", text.escape_debug()))
+            .help("a key is one to four segments of [a-z0-9._-] joined by `/`, none starting with a dot"))
+    }
+}
+
+impl fmt::Display for RecordKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for RecordKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for RecordKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for RecordKey {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Which state of a record was seen. Opaque: two equal revisions of one key mean equal content, nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Revision(String);
+
+impl Revision {
+    /// A revision that the store made up.
+    pub fn new(text: impl Into<String>) -> Self {
+        Revision(text.into())
+    }
+
+    /// The revision that a store derives from content, so that a change made by hand counts as one.
+    pub fn of_content(bytes: &[u8]) -> Self {
+        Revision(ContentHash::of(&[bytes]).to_string())
+    }
+
+    /// The revision as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What the caller of a change expects to find.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expect {
+    /// No record of this key.
+    Absent,
+    /// The record in exactly this revision.
+    Revision(Revision),
+    /// Whatever is there.
+    Anything,
+}
+
+/// A record as it was read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its name.
+    pub key: RecordKey,
+    /// Which state this is.
+    pub revision: Revision,
+    /// Its content.
+    pub value: Value,
+}
+
+impl Record {
+    /// The content as a type.
+    pub fn decode<T: de::DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_value(self.value.clone()).map_err(|error| {
+            Error::new(crate::ErrorKind::Corrupt, format!("the record `{}` cannot be used: {error}", self.key))
+        })
+    }
+}
+
+/// Content of `agents/<name>`, SPEC.md's agent file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentRecord {
+    /// The agent.
+    pub name: AgentName,
+    /// The host it was last seen on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// What it says it is doing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// When it was first seen.
+    pub first_seen: Timestamp,
+    /// When it was last seen.
+    pub last_seen: Timestamp,
+    /// Fields that fmail does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// Content of `project`, SPEC.md's `project.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProjectRecord {
+    /// The project's id.
+    pub id: String,
+    /// When the project was created.
+    pub created: Timestamp,
+    /// Which rule gave the id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_from: Option<ProjectIdSource>,
+    /// The layout of the store's files, when the store has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Value>,
+    /// Fields that fmail does not know.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+/// Which rule gave a project its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProjectIdSource {
+    /// The environment variable FMAIL_PROJECT.
+    Environment,
+    /// `fmail init --project`.
+    Init,
+    /// The git remote `origin`.
+    Remote,
+    /// The name of the directory; gives way when a remote appears.
+    Directory,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_cannot_leave_their_directory() {
+        for good in ["project", "agents/bob", "mailbox/bob/20260110", "presence/host.example/bob"] {
+            assert_eq!(good.parse::<RecordKey>().unwrap().as_str(), good);
+        }
+        for bad in ["", "/", "a/", "/a", "a//b", "..", "a/../b", ".x", "A", "a b", "a/b/c/d/e", "a\0"] {
+            assert!(bad.parse::<RecordKey>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn prefixes_end_at_segments() {
+        let key: RecordKey = "agents/bob".parse().unwrap();
+        assert!(key.is_under("agents") && key.is_under("agents/") && key.is_under("") && key.is_under("agents/bob"));
+        assert!(!key.is_under("agent") && !key.is_under("agents/b"));
+    }
+
+    #[test]
+    fn an_agent_record_keeps_unknown_fields() {
+        let text = r#"{"name":"a","first_seen":"2026-01-10T15:00:00Z","last_seen":"2026-01-10T15:00:00Z","model":"x"}"#;
+        let record: AgentRecord = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&record).unwrap(), text);
+    }
+}

@@ -53,5 +53,5 @@ pub use store::{
     Appended, Broken, Capabilities, DEFAULT_MAX_MESSAGE_BYTES, FORMAT_VERSION, Health, Imported, Quarantine,
     Quarantined, RefusedReason, Removed, Scan, Selection, Store, Summary, TargetSummary, check_size,
 };
-pub use time::{Timestamp, parse_duration};
+pub use time::{Clock, Timestamp, parse_duration};
 pub use transport::{Client, Context, Host, Listening, Principal, ProjectRef, Reply, Shutdown, Transport};

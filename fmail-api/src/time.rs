@@ -110,6 +110,14 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
+/// Where the time comes from, so that a test can step it back, and two hosts can disagree.
+pub trait Clock: Send + Sync {
+    /// The time of day.
+    fn now(&self) -> Timestamp;
+    /// Time since the machine started, sleep included: never steps, and is the same for every process.
+    fn since_boot(&self) -> Duration;
+}
+
 /// Reads a length of time as people write it in commands and configuration: `90s`, `30m`, `1h`, `2d`, `1h30m`, `500ms`.
 ///
 /// A number without a unit is refused: `5` could mean seconds or minutes, and a guess would be silent.

@@ -1,0 +1,1 @@
+//! The built-in stores: `files`, the default, and `memory`.

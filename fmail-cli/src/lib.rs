@@ -1,0 +1,1 @@
+//! The definition of the command line, shared with the tools that print it.

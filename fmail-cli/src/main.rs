@@ -1,0 +1,3 @@
+//! The `fmail` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The operations of fmail, over any [`fmail_api::Store`].

@@ -1,0 +1,1 @@
+//! From a directory and a configuration to an open store.

@@ -1,0 +1,1 @@
+//! The conformance suite: one case per rule of the contract.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, MessageId, RecordKey, Result, Target};
+use crate::{Message, MessageId, RecordKey, Removed, Result, Target};
 
 /// A place in the order of arrival of one store. Opaque: only the store that made it can read it.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,6 +50,8 @@ pub enum Event {
     Progress(Cursor),
     /// A hint: this message is gone. Not every removal is announced.
     Removed(Target, MessageId),
+    /// In answer to `gc`: this was removed, or would be.
+    Swept(Removed),
     /// A hint: this record changed. Not every change is announced.
     Record(RecordKey),
     /// Something that the reader should know and that does not end the stream.

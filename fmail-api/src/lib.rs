@@ -43,8 +43,8 @@ pub use message::{Draft, Identity, Message, Recipients};
 pub use names::{AgentName, Priority, Tag, Target, Topic, canonical_tags};
 pub use ops::{
     AgentState, AgentView, GcReport, GcRequest, Hello, HelloRequest, LogRequest, Operation, PROTOCOL_VERSION,
-    RegisterRequest, Registered, RelayRequest, Request, Response, SendRequest, Sent, StatusRequest, StatusView,
-    TopicView, UnknownRecipient, WatchRequest,
+    RegisterRequest, Registered, RelayRequest, Request, Response, SendRequest, Sent, StatusChange, StatusRequest,
+    StatusView, TopicView, UnknownRecipient, WatchRequest,
 };
 pub use query::{Filters, Order, Query, Scope, Since};
 pub use record::{AgentRecord, Expect, ProjectIdSource, ProjectRecord, Record, RecordKey, Revision};

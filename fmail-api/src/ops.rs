@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, Cursor, Message, MessageId, Priority, ProjectRecord, Removed, Since, Target, Timestamp};
+use crate::{AgentName, Cursor, Message, MessageId, Notice, Priority, ProjectRecord, Since, Target, Timestamp};
 
 /// The version of the protocol that this crate describes.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -46,7 +46,7 @@ pub enum Request {
     /// Who is there, and what can it do?
     Hello(HelloRequest),
     /// Store a message.
-    Send(SendRequest),
+    Send(Box<SendRequest>),
     /// Stream what arrives.
     Watch(WatchRequest),
     /// Stream everything, for a peer.
@@ -70,7 +70,7 @@ pub enum Request {
 #[non_exhaustive]
 pub enum Response {
     /// To [`Request::Hello`].
-    Hello(Hello),
+    Hello(Box<Hello>),
     /// To [`Request::Send`].
     Sent(Box<Sent>),
     /// To [`Request::Watch`] and [`Request::Relay`]; messages follow.
@@ -83,13 +83,18 @@ pub enum Response {
     /// To [`Request::Topics`].
     Topics(Vec<TopicView>),
     /// To [`Request::Who`].
-    Agents(Vec<AgentView>),
+    Agents {
+        /// The agents whose records can be understood, by name.
+        agents: Vec<AgentView>,
+        /// What was left out, and why.
+        notices: Vec<Notice>,
+    },
     /// To [`Request::Register`].
     Registered(Registered),
     /// To [`Request::Status`].
     Status(StatusView),
-    /// To [`Request::Gc`].
-    Removed(GcReport),
+    /// To [`Request::Gc`]; what is removed follows, one [`crate::Event::Swept`] each.
+    Collecting(GcReport),
 }
 
 /// Asks who is there.
@@ -276,9 +281,19 @@ pub struct Registered {
 /// Sets or shows the agent's own status.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusRequest {
-    /// The new status, `Some(None)` to clear it, nothing to show it.
+    /// What to do with it; nothing means to show it.
     #[serde(default)]
-    pub set: Option<Option<String>>,
+    pub change: Option<StatusChange>,
+}
+
+/// A change of a status.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StatusChange {
+    /// This is what the agent is doing now.
+    Set(String),
+    /// The agent says nothing.
+    Clear,
 }
 
 /// An agent's status.
@@ -300,13 +315,13 @@ pub struct GcRequest {
     pub dry_run: bool,
 }
 
-/// What was removed; the items follow as they go.
+/// What is being removed. The items follow one by one: there can be more than fit into memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GcReport {
     /// Messages with a time before this one.
     pub before: Timestamp,
-    /// What was removed, or would be.
-    pub removed: Vec<Removed>,
+    /// Nothing is removed, only told.
+    pub dry_run: bool,
 }
 
 /// A topic as `fmail topics` shows it.

@@ -13,6 +13,10 @@ pub struct Query {
     /// Only these ids, when there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ids: Vec<MessageId>,
+    /// Only ids that end like this: people write `0042` for the message they just saw. A store that knows its ids
+    /// without reading messages checks this first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id_suffix: Option<String>,
     /// Only from this sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<AgentName>,
@@ -79,7 +83,7 @@ pub enum Order {
 pub struct Filters {
     /// [`Query::scope`].
     pub scope: bool,
-    /// [`Query::ids`].
+    /// [`Query::ids`] and [`Query::id_suffix`].
     pub ids: bool,
     /// [`Query::from`].
     pub from: bool,
@@ -114,10 +118,16 @@ impl Query {
     ///
     /// Scope and arrival are the store's to check: a message does not know every place it stands in, nor when it came.
     pub fn accepts(&self, message: &Message) -> bool {
-        (self.ids.is_empty() || self.ids.contains(&message.id))
+        self.accepts_id(message.id)
             && self.from.as_ref().is_none_or(|from| *from == message.from)
             && self.thread.as_ref().is_none_or(|thread| Some(thread) == message.thread.as_ref())
             && self.accepts_time(message.time)
+    }
+
+    /// Whether a message with this id fits `ids` and `id_suffix`.
+    pub fn accepts_id(&self, id: MessageId) -> bool {
+        (self.ids.is_empty() || self.ids.contains(&id))
+            && self.id_suffix.as_ref().is_none_or(|suffix| id.ends_with(suffix))
     }
 
     /// Whether a message of this time fits `since` and `before`.

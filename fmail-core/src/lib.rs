@@ -1,1 +1,20 @@
 //! The operations of fmail, over any [`fmail_api::Store`].
+//!
+//! A store keeps messages and records and nothing else. What agents do with them - send, follow, register, say what
+//! they are doing - is written here once, for every store, and behind every front: the command line runs
+//! [`Operations`] in its own process, the daemon runs the same for its clients.
+//!
+//! Each operation is a file under `ops/`. No operation knows which store it runs on, and none goes around the
+//! [`fmail_api::Store`] trait.
+
+mod access;
+mod near;
+mod operations;
+mod ops;
+mod presence;
+#[cfg(test)]
+mod testing;
+
+pub use near::near_names;
+pub use operations::Operations;
+pub use presence::RENEW_AFTER;

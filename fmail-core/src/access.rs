@@ -1,0 +1,41 @@
+//! Who may read what.
+
+use fmail_api::{AgentName, Error, ErrorKind, Result, Scope, Target};
+
+/// Where `agent` reads when it asks for `target`: another agent's mailbox only when it says so in so many words, and
+/// without a target every topic and its own mailbox.
+pub(crate) fn scope(agent: &AgentName, target: Option<Target>, allow_other_dm: bool) -> Result<Scope> {
+    match target {
+        None => Ok(Scope::Visible(agent.clone())),
+        Some(Target::Agent(other)) if other != *agent && !allow_other_dm => Err(Error::new(
+            ErrorKind::Denied,
+            format!("@{other} is the mailbox of another agent, and you are `{agent}`"),
+        )
+        .help(format!("set FMAIL_AGENT={other} if that is you, or read it all the same with --allow-other-dm"))),
+        Some(target) => Ok(Scope::Target(target)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(target: Option<&str>, allow: bool) -> Result<Scope> {
+        scope(&"alice".parse().unwrap(), target.map(|text| text.parse().unwrap()), allow)
+    }
+
+    #[test]
+    fn another_agents_mailbox_is_refused_unless_allowed() {
+        let error = ask(Some("@bob"), false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied);
+        assert!(error.help_text().unwrap().contains("--allow-other-dm"));
+        assert_eq!(ask(Some("@bob"), true).unwrap(), Scope::Target("@bob".parse().unwrap()));
+    }
+
+    #[test]
+    fn topics_and_the_own_mailbox_are_open() {
+        assert_eq!(ask(Some("task"), false).unwrap(), Scope::Target("task".parse().unwrap()));
+        assert_eq!(ask(Some("@alice"), false).unwrap(), Scope::Target("@alice".parse().unwrap()));
+        assert_eq!(ask(None, true).unwrap(), Scope::Visible("alice".parse().unwrap()));
+    }
+}

@@ -1,0 +1,56 @@
+//! The one entry: a request goes in, an answer or a stream comes out.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fmail_api::{Client, Clock, Context, Reply, Request, Response, Result, Store};
+
+/// The operations of one project, over its store.
+pub struct Operations {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) store_id: String,
+}
+
+impl Operations {
+    /// The operations over `store`, with `clock` for everything that asks how long ago something was.
+    ///
+    /// The store's identity, which `hello` tells, is made up anew each time. A store that outlives the process gets a
+    /// lasting one by [`Operations::identified_by`].
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Operations { store, clock, store_id: format!("{:016x}", random()) }
+    }
+
+    /// The same operations, which name their store like this in `hello`.
+    #[must_use]
+    pub fn identified_by(mut self, store_id: impl Into<String>) -> Self {
+        self.store_id = store_id.into();
+        self
+    }
+}
+
+#[async_trait]
+impl Client for Operations {
+    async fn call(&self, context: &Context, request: Request) -> Result<Reply> {
+        match request {
+            Request::Hello(_) => Ok(Reply::new(Response::Hello(Box::new(self.hello().await?)))),
+            Request::Send(request) => Ok(Reply::new(Response::Sent(Box::new(self.send(context, *request).await?)))),
+            Request::Log(request) => self.log(context, request).await,
+            Request::Watch(request) => self.watch(context, request).await,
+            Request::Relay(request) => self.relay(request).await,
+            Request::Topics => Ok(Reply::new(Response::Topics(self.topics().await?))),
+            Request::Who => self.who().await.map(|(agents, notices)| Reply::new(Response::Agents { agents, notices })),
+            Request::Register(request) => Ok(Reply::new(Response::Registered(self.register(context, request).await?))),
+            Request::Status(request) => Ok(Reply::new(Response::Status(self.status(context, request).await?))),
+            Request::Gc(request) => self.gc(request).await,
+            other => Err(fmail_api::Error::invalid(format!("this version does not know the operation {other:?}"))),
+        }
+    }
+}
+
+/// A number that nobody can guess or repeat. The standard library seeds its hash tables from the system's random
+/// source; names and identities need no more than that, and no further dependency.
+pub(crate) fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

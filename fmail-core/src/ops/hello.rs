@@ -1,0 +1,52 @@
+//! `hello`: who is there, and what it can do.
+
+use fmail_api::{Error, Hello, Operation, PROTOCOL_VERSION, RecordKey, Result};
+
+use crate::Operations;
+
+/// The operations that this crate runs.
+const OPERATIONS: &[Operation] = &[
+    Operation::Hello,
+    Operation::Send,
+    Operation::Watch,
+    Operation::Relay,
+    Operation::Log,
+    Operation::Topics,
+    Operation::Who,
+    Operation::Register,
+    Operation::Status,
+    Operation::Gc,
+];
+
+impl Operations {
+    pub(crate) async fn hello(&self) -> Result<Hello> {
+        let record = self.store.get(&RecordKey::project()).await?.ok_or_else(|| {
+            Error::not_found("there is no project here yet").help("send a message or run `fmail init` to create one")
+        })?;
+        Ok(Hello {
+            version: env!("CARGO_PKG_VERSION").into(),
+            protocol: PROTOCOL_VERSION,
+            operations: OPERATIONS.to_vec(),
+            project: record.decode()?,
+            store_id: self.store_id.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Project;
+    use fmail_api::{ErrorKind, HelloRequest, Request, Response};
+
+    #[test]
+    fn hello_names_the_project_and_every_operation() {
+        let project = Project::new();
+        let hello = Request::Hello(HelloRequest::default());
+        assert_eq!(project.call("alice", hello.clone()).err().unwrap().kind(), ErrorKind::NotFound);
+        project.create();
+        let Response::Hello(answer) = project.call("alice", hello).unwrap().head else { panic!() };
+        assert_eq!((answer.project.id.as_str(), answer.protocol), ("proj-test", PROTOCOL_VERSION));
+        assert_eq!(answer.operations, OPERATIONS);
+    }
+}

@@ -1,0 +1,132 @@
+//! `register`: claims a name, one winner per store.
+
+use fmail_api::{AgentName, Context, Error, ErrorKind, RegisterRequest, Registered, Result};
+
+use crate::Operations;
+use crate::operations::random;
+
+/// A generated name that is taken is drawn again this often; from half of it on, a number makes it rarer.
+const DRAWS: usize = 40;
+
+const ADJECTIVES: &[&str] = &[
+    "agile", "amber", "bold", "brave", "bright", "brisk", "calm", "candid", "clear", "clever", "cosmic", "crisp",
+    "dapper", "deft", "eager", "early", "fair", "fleet", "fond", "frank", "gentle", "glad", "golden", "grand", "hardy",
+    "honest", "jolly", "keen", "kind", "lively", "loyal", "lucid", "lucky", "merry", "mild", "neat", "nimble", "noble",
+    "patient", "plucky", "polite", "proud", "quick", "quiet", "rapid", "ready", "robust", "rustic", "sharp", "silver",
+    "sleek", "smart", "solid", "spry", "steady", "sunny", "swift", "tidy", "tough", "trusty", "vivid", "warm", "wise",
+    "witty",
+];
+
+const NOUNS: &[&str] = &[
+    "badger", "beaver", "bison", "bobcat", "condor", "cougar", "crane", "cricket", "dingo", "dolphin", "eagle",
+    "egret", "falcon", "ferret", "finch", "fox", "gazelle", "gecko", "goose", "hare", "hawk", "heron", "ibex", "ibis",
+    "jackal", "jaguar", "jay", "kestrel", "kiwi", "koala", "lark", "lemur", "lion", "llama", "lynx", "magpie",
+    "marmot", "marten", "mole", "moose", "newt", "ocelot", "orca", "osprey", "otter", "owl", "panda", "panther",
+    "pelican", "puffin", "quail", "rabbit", "raven", "robin", "salmon", "seal", "shrew", "sparrow", "stork", "swan",
+    "tapir", "toucan", "walrus", "wren",
+];
+
+impl Operations {
+    pub(crate) async fn register(&self, context: &Context, request: RegisterRequest) -> Result<Registered> {
+        match request.name {
+            Some(name) => self.claim(&name, context).await,
+            None => self.claim_any(context).await,
+        }
+    }
+
+    async fn claim(&self, name: &AgentName, context: &Context) -> Result<Registered> {
+        match self.claim_agent(name, context).await {
+            Ok((record, _)) => Ok(Registered { name: record.name, first_seen: record.first_seen }),
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                Err(Error::new(ErrorKind::Conflict, format!("the name `{name}` is taken")).help(
+                    "choose another one, or run `fmail register` without a name for a generated one; \
+                     `fmail who` lists the names in use",
+                ))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn claim_any(&self, context: &Context) -> Result<Registered> {
+        for draw in 0..DRAWS {
+            let name = generated(random(), draw >= DRAWS / 2)?;
+            // A name without a record can still have mail: whoever had it before is not to be read by chance.
+            if !self.mailbox_is_empty(&name).await? {
+                continue;
+            }
+            match self.claim(&name, context).await {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                other => return other,
+            }
+        }
+        Err(Error::new(ErrorKind::Conflict, format!("{DRAWS} generated names were all taken"))
+            .help("choose one yourself: fmail register <name>"))
+    }
+}
+
+/// `brisk-otter`, or `brisk-otter-4711` where the plain ones are getting scarce.
+fn generated(random: u64, numbered: bool) -> Result<AgentName> {
+    let pick = |list: &[&'static str], part: u64| list[(part % list.len() as u64) as usize];
+    let mut name = format!("{}-{}", pick(ADJECTIVES, random), pick(NOUNS, random >> 16));
+    if numbered {
+        name.push_str(&format!("-{}", (random >> 32) % 10_000));
+    }
+    name.parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fmail_api::{Client, ErrorKind, RecordKey, RegisterRequest, Request, Response, Result, Store};
+    use futures::executor::block_on;
+
+    use super::*;
+    use crate::testing::{Project, context};
+
+    fn register(project: &Project, name: Option<&str>) -> Result<String> {
+        let request = RegisterRequest { name: name.map(|name| name.parse().unwrap()) };
+        match project.call("anon-1", Request::Register(request))?.head {
+            Response::Registered(registered) => Ok(registered.name.to_string()),
+            other => panic!("unexpected answer {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_name_is_given_once() {
+        let project = Project::new();
+        assert_eq!(register(&project, Some("agent-42")).unwrap(), "agent-42");
+        let error = register(&project, Some("agent-42")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert!(error.message().contains("agent-42"));
+        assert!(block_on(project.store.get(&RecordKey::agent(&"agent-42".parse().unwrap()))).unwrap().is_some());
+    }
+
+    #[test]
+    fn every_generated_name_is_a_name_and_another_one() {
+        let project = Project::new();
+        let names: std::collections::BTreeSet<String> = (0..200).map(|_| register(&project, None).unwrap()).collect();
+        assert_eq!(names.len(), 200);
+        for (adjective, noun) in ADJECTIVES.iter().zip(NOUNS) {
+            assert!(format!("{adjective}-{noun}").parse::<AgentName>().is_ok());
+        }
+        assert_eq!(generated(0, true).unwrap().as_str(), "agile-badger-0");
+    }
+
+    #[test]
+    fn of_many_who_race_for_a_name_one_wins() {
+        let project = Project::new();
+        let operations = Arc::new(project.operations);
+        let racers: Vec<_> = (0..8)
+            .map(|_| {
+                let operations = operations.clone();
+                std::thread::spawn(move || {
+                    let request = RegisterRequest { name: Some("prize".parse().unwrap()) };
+                    block_on(operations.call(&context("anon-1"), Request::Register(request))).is_ok()
+                })
+            })
+            .collect();
+        let winners = racers.into_iter().map(|racer| racer.join().unwrap()).filter(|won| *won).count();
+        assert_eq!(winners, 1);
+    }
+}

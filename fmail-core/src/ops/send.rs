@@ -1,0 +1,150 @@
+//! `send`: stores a message, and says truthfully what became of it.
+
+mod recipients;
+mod reply_to;
+
+use fmail_api::{
+    Context, Draft, Error, Message, Principal, Recipients, Result, SendRequest, Sent, UnknownRecipient, canonical_tags,
+};
+use serde_json::Value;
+
+use crate::Operations;
+
+impl Operations {
+    /// Everything that can be refused is refused before the message is stored; what fails behind it is told beside the
+    /// answer, because the message is there.
+    pub(crate) async fn send(&self, context: &Context, request: SendRequest) -> Result<Sent> {
+        check_body(&request.body)?;
+        let tags = canonical_tags(request.tags.iter().map(String::as_str))?;
+        let (reply_to, reply_to_unknown) = match &request.reply_to {
+            Some(text) => self.resolve_reply(&context.agent, text).await?.parts(),
+            None => (None, false),
+        };
+        let strict = request.strict;
+        let draft = Draft {
+            from: context.agent.clone(),
+            to: request.to,
+            body: request.body,
+            more: Recipients { recipients: request.recipients, cc: request.cc },
+            reply_to,
+            priority: request.priority,
+            // Standalone messages carry no host (SPEC.md): only what came to us from elsewhere says from where.
+            host: context.host.clone().filter(|_| context.principal != Principal::Local),
+            tags,
+            subject: request.subject,
+            thread: request.thread,
+            ack_required: request.ack_required,
+            expires: request.expires,
+            key: request.key,
+            extra: request.extra,
+        };
+        let unknown = self.unknown_recipients(&draft).await;
+        if strict && !unknown.is_empty() {
+            return Err(refused(&unknown));
+        }
+        let appended = self.store.append(draft).await?;
+        // The record follows the message, so that a kill between the two loses a time stamp and not a message.
+        let agent_not_tracked = self.track(context).await.err().map(|error| error.to_string());
+        Ok(Sent {
+            message: Message::clone(&appended.message),
+            duplicate: appended.duplicate,
+            not_durable: appended.not_durable,
+            unknown,
+            reply_to_unknown,
+            agent_not_tracked,
+        })
+    }
+}
+
+/// A text of nothing but blanks is a mistake in the caller's script, never a message.
+fn check_body(body: &Value) -> Result<()> {
+    match body {
+        Value::String(text) if text.trim().is_empty() => {
+            Err(Error::invalid("empty message body").help("give the message as an argument, with -f, or on stdin"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refused(unknown: &[UnknownRecipient]) -> Error {
+    let names: Vec<String> = unknown.iter().map(|one| format!("@{}", one.name)).collect();
+    let near: Vec<String> = unknown.iter().flat_map(|one| &one.near).map(|name| format!("@{name}")).collect();
+    let error = Error::not_found(format!("nobody in this project has used the name {}", names.join(", ")));
+    if near.is_empty() {
+        error.help("`fmail who` lists the known agents; without --strict the message is stored all the same")
+    } else {
+        error.help(format!("did you mean {}? without --strict the message is stored all the same", near.join(" or ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fmail_api::{ErrorKind, Expect, LogRequest, RecordKey, Request, SendRequest, Store};
+    use futures::executor::block_on;
+    use serde_json::{Value, json};
+
+    use crate::testing::{Project, take};
+
+    fn request(to: &str, body: impl Into<Value>) -> SendRequest {
+        SendRequest::new(to.parse().unwrap(), body)
+    }
+
+    fn stored(project: &Project) -> usize {
+        take(project.call("alice", Request::Log(LogRequest::default())).unwrap(), usize::MAX).len()
+    }
+
+    #[test]
+    fn a_message_keeps_what_the_request_said() {
+        let project = Project::new();
+        let mut asked = request("task", json!({"a": 1}));
+        asked.tags = vec!["Urgent".into(), "urgent".into()];
+        asked.subject = Some("title".into());
+        let sent = project.try_send("alice", asked).unwrap();
+        assert_eq!(sent.message.from.as_str(), "alice");
+        assert_eq!(sent.message.body, json!({"a": 1}));
+        assert_eq!(sent.message.tags.len(), 1);
+        assert_eq!(sent.message.host, None);
+        assert!(sent.unknown.is_empty() && sent.agent_not_tracked.is_none());
+    }
+
+    #[test]
+    fn an_empty_body_is_refused_and_nothing_stored() {
+        let project = Project::new();
+        for body in ["", " \n\t "] {
+            let error = project.try_send("alice", request("task", body)).unwrap_err();
+            assert_eq!((error.kind(), error.message()), (ErrorKind::InvalidRequest, "empty message body"));
+        }
+        assert_eq!(stored(&project), 0);
+        project.try_send("alice", request("task", Value::Null)).unwrap();
+    }
+
+    #[test]
+    fn a_bad_tag_is_refused_and_nothing_stored() {
+        let project = Project::new();
+        let mut asked = request("task", "x");
+        asked.tags = vec!["not good".into()];
+        assert!(project.try_send("alice", asked).is_err());
+        assert_eq!(stored(&project), 0);
+    }
+
+    #[test]
+    fn a_garbage_record_never_fails_the_send() {
+        let project = Project::new();
+        let key = RecordKey::agent(&"alice".parse().unwrap());
+        block_on(project.store.put(&key, Expect::Absent, json!(["garbage"]), true)).unwrap();
+        let sent = project.send("alice", "task", "hello");
+        assert!(sent.agent_not_tracked.unwrap().contains("agents/alice"));
+        assert_eq!(stored(&project), 1);
+    }
+
+    #[test]
+    fn a_repeated_key_answers_with_the_first_message() {
+        let project = Project::new();
+        let mut asked = request("task", "once");
+        asked.key = Some("k".into());
+        let first = project.try_send("alice", asked.clone()).unwrap();
+        let second = project.try_send("alice", asked).unwrap();
+        assert!(!first.duplicate && second.duplicate);
+        assert_eq!(first.message.id, second.message.id);
+    }
+}

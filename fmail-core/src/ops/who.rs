@@ -1,0 +1,74 @@
+//! `who`: the agents that are known, and whether they are there.
+
+use fmail_api::{AgentRecord, AgentState, AgentView, Error, Notice, NoticeKind, Record, Result, Timestamp};
+use futures::StreamExt;
+
+use crate::Operations;
+use crate::presence::agent_of;
+
+impl Operations {
+    /// The agents by name. A record that cannot be understood is left out and told; it hides nobody else.
+    pub(crate) async fn who(&self) -> Result<(Vec<AgentView>, Vec<Notice>)> {
+        let now = self.clock.now();
+        let (mut agents, mut notices) = (Vec::new(), Vec::new());
+        let mut records = self.store.list("agents").await?;
+        while let Some(record) = records.next().await {
+            match record.and_then(|record| view(&record, now)) {
+                Ok(agent) => agents.push(agent),
+                Err(error) => notices.push(Notice::new(NoticeKind::Broken, format!("skipped: {error}"))),
+            }
+        }
+        agents.sort_by(|one, two| one.name.cmp(&two.name));
+        Ok((agents, notices))
+    }
+}
+
+fn view(record: &Record, now: Timestamp) -> Result<AgentView> {
+    let stored: AgentRecord = record.decode()?;
+    let name = agent_of(record).ok_or_else(|| Error::invalid(format!("`{}` names no agent", record.key)))?;
+    Ok(AgentView {
+        name,
+        host: stored.host,
+        status: stored.status,
+        state: AgentState::after(now.since(stored.last_seen)),
+        first_seen: stored.first_seen,
+        last_seen: stored.last_seen,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fmail_api::{AgentState, Expect, RecordKey, Store};
+    use futures::executor::block_on;
+    use serde_json::json;
+
+    use crate::testing::Project;
+
+    #[test]
+    fn states_follow_the_time_since_an_agent_was_seen() {
+        let project = Project::new();
+        project.send("zoe", "task", "first");
+        project.clock.advance(Duration::from_secs(1_800));
+        project.send("bob", "task", "second");
+        project.clock.advance(Duration::from_secs(100));
+        project.send("alice", "task", "third");
+        let (agents, notices) = block_on(project.operations.who()).unwrap();
+        let shown: Vec<(&str, AgentState)> = agents.iter().map(|one| (one.name.as_str(), one.state)).collect();
+        let expected = [("alice", AgentState::Active), ("bob", AgentState::Idle), ("zoe", AgentState::Offline)];
+        assert_eq!(shown, expected);
+        assert!(notices.is_empty());
+    }
+
+    #[test]
+    fn a_broken_record_is_told_and_hides_nobody() {
+        let project = Project::new();
+        project.send("alice", "task", "here");
+        let key = RecordKey::agent(&"bob".parse().unwrap());
+        block_on(project.store.put(&key, Expect::Absent, json!({"name": 7}), true)).unwrap();
+        let (agents, notices) = block_on(project.operations.who()).unwrap();
+        assert_eq!(agents.len(), 1);
+        assert!(notices[0].text.contains("agents/bob"), "{notices:?}");
+    }
+}

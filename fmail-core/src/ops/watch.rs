@@ -25,9 +25,10 @@ impl Operations {
     ///
     /// Both parts follow arrival, and the second starts at the cursor of the first, so there is nothing to deduplicate.
     pub(super) async fn stream(&self, query: Query) -> Result<(Response, EventStream)> {
-        // Without a `since` the scan is asked for nothing but the cursor of the end.
-        let limit = if query.since.is_some() { None } else { Some(0) };
-        let scan = self.store.scan(Query { order: Order::Arrival, limit, ..query.clone() }).await?;
+        // Without a `since` the scan is asked for nothing but the cursor of the end. In order of arrival a limit would
+        // keep the first and put the cursor behind those; by id it keeps the newest, so none at all means the end.
+        let (order, limit) = if query.since.is_some() { (Order::Arrival, None) } else { (Order::Descending, Some(0)) };
+        let scan = self.store.scan(Query { order, limit, ..query.clone() }).await?;
         let head = Response::Watching(scan.cursor.clone());
         let live = self.store.watch(arriving(query), scan.cursor).await?;
         Ok((head, if limit.is_none() { scan.messages.chain(live).boxed() } else { live }))

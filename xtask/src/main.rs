@@ -1,3 +1,45 @@
-//! Project tasks.
+//! `cargo xtask`: the commands that this repository needs beside cargo's own.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use xtask::{bench, ci, fixture, install, test, uninstall};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Tests, installs and measures fmail")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    Test(test::Test),
+    Ci(ci::Ci),
+    Install(install::Install),
+    Uninstall(uninstall::Uninstall),
+    Fixture(fixture::Fixture),
+    Bench(bench::Bench),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().task {
+        Task::Test(task) => task.run(),
+        Task::Ci(task) => task.run(),
+        Task::Install(task) => task.run(),
+        Task::Uninstall(task) => task.run(),
+        Task::Fixture(task) => task.run(),
+        Task::Bench(task) => task.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            if let Some(help) = error.help_text() {
+                eprintln!("  help: {help}");
+            }
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
+}

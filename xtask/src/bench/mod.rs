@@ -1,0 +1,47 @@
+//! `cargo xtask bench`: what fmail costs, beside what it could cost.
+//!
+//! Every comparison is made inside one run, with the things compared taking turns: machines differ and drift, ratios
+//! much less. Figures are medians. A goal that is missed is shown as missed and fails nothing.
+
+mod latency;
+mod report;
+mod scale;
+mod send;
+mod stage;
+mod timing;
+mod writers;
+
+use fmail_api::Result;
+
+use report::Report;
+use stage::Stage;
+
+/// Measure sending, watching and scale, with ratios
+#[derive(Debug, clap::Args)]
+pub struct Bench {
+    /// How often each thing is measured
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Few rounds, for a first look
+    #[arg(long)]
+    quick: bool,
+    /// Put the table into docs/benchmarks.md
+    #[arg(long)]
+    write: bool,
+}
+
+impl Bench {
+    /// Builds what is measured, measures, prints the table.
+    pub fn run(&self) -> Result<()> {
+        let rounds = self.rounds.unwrap_or(if self.quick { 30 } else { 200 }).max(1);
+        let stage = Stage::set()?;
+        let mut report = Report::default();
+        send::measure(&stage, rounds, &mut report)?;
+        latency::measure(&stage, rounds, &mut report)?;
+        writers::measure(&stage, rounds, &mut report)?;
+        scale::measure(&stage, rounds, &mut report)?;
+        let text = report.text(&stage, rounds);
+        print!("{text}");
+        if self.write { report::write(&text) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,159 @@
+//! The table.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fmail_api::{Error, ErrorKind, Result, Timestamp};
+
+use super::stage::Stage;
+use crate::cargo;
+use crate::install::doing;
+
+/// The measurements in the order in which they were made.
+#[derive(Default)]
+pub struct Report {
+    rows: Vec<Row>,
+}
+
+/// One measurement.
+struct Row {
+    what: String,
+    figure: String,
+    comparison: String,
+    goal: String,
+}
+
+impl Report {
+    /// A figure that stands for itself.
+    pub fn figure(&mut self, what: impl Into<String>, figure: impl Into<String>) {
+        self.rows.push(Row {
+            what: what.into(),
+            figure: figure.into(),
+            comparison: String::new(),
+            goal: String::new(),
+        });
+    }
+
+    /// A figure with its ratio to another one.
+    pub fn compared(&mut self, what: impl Into<String>, figure: impl Into<String>, ratio: f64, with: &str) {
+        self.figure(what, figure);
+        if let Some(row) = self.rows.last_mut() {
+            row.comparison = format!("{ratio:.2} x {with}");
+        }
+    }
+
+    /// The goal of the last row, and whether it is met.
+    pub fn goal(&mut self, goal: &str, met: bool) {
+        if let Some(row) = self.rows.last_mut() {
+            row.goal = format!("{goal}: {}", if met { "met" } else { "missed" });
+        }
+    }
+
+    /// The table as Markdown, with when and on what it was made.
+    pub fn text(&self, stage: &Stage, rounds: usize) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Timestamp::from_unix(now.as_secs() as i64, 0).to_string();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut text = format!(
+            "{}, {cores} cores, Linux {}, {}, {rounds} rounds, medians:\n\n",
+            &now[..10],
+            kernel(),
+            file_system(stage.directory()),
+        );
+        let header = Row {
+            what: "measurement".into(),
+            figure: "figure".into(),
+            comparison: "ratio".into(),
+            goal: "goal".into(),
+        };
+        let width = |column: fn(&Row) -> &str| {
+            self.rows.iter().chain([&header]).map(|row| column(row).chars().count()).max().unwrap_or(0)
+        };
+        let widths = [width(|row| &row.what), width(|row| &row.figure), width(|row| &row.comparison)];
+        let last = width(|row| &row.goal);
+        let mut line = |row: &Row| {
+            let [what, figure, comparison] = widths;
+            let _ = writeln!(
+                text,
+                "| {:what$} | {:>figure$} | {:comparison$} | {:last$} |",
+                row.what, row.figure, row.comparison, row.goal
+            );
+        };
+        line(&header);
+        let dashes = |width: usize| "-".repeat(width);
+        line(&Row {
+            what: dashes(widths[0]),
+            figure: format!("{}:", dashes(widths[1] - 1)),
+            comparison: dashes(widths[2]),
+            goal: dashes(last),
+        });
+        self.rows.iter().for_each(&mut line);
+        text
+    }
+}
+
+/// A time with three digits that matter.
+pub fn shown(time: Duration) -> String {
+    shown_seconds(time.as_secs_f64())
+}
+
+/// A time, perhaps a negative one, with three digits that matter.
+pub fn shown_seconds(seconds: f64) -> String {
+    let digits = |value: f64| match value.abs() {
+        size if size < 10.0 => 2,
+        size if size < 100.0 => 1,
+        _ => 0,
+    };
+    let (value, unit) = if seconds.abs() < 1.0 { (seconds * 1e3, "ms") } else { (seconds, "s") };
+    format!("{value:.*} {unit}", digits(value))
+}
+
+/// The kernel's version without what a distributor or a host appended to it.
+fn kernel() -> String {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    release.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default().into()
+}
+
+/// The type of the file system that holds a directory: that of the longest mount point above it.
+fn file_system(directory: &Path) -> String {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounted = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((words.next()?, words.next()?))
+    });
+    let above = mounted.filter(|(point, _)| directory.starts_with(point));
+    above.max_by_key(|(point, _)| point.len()).map_or("unknown file system", |(_, kind)| kind).into()
+}
+
+const BEGIN: &str = "<!-- written by `cargo xtask bench --write` -->\n";
+const END: &str = "<!-- end -->\n";
+
+/// Puts the table between its marks in docs/benchmarks.md; the rest of the document is written by people.
+pub fn write(table: &str) -> Result<()> {
+    let file = cargo::workspace().join("docs/benchmarks.md");
+    let text = fs::read_to_string(&file).map_err(doing("reading", &file))?;
+    let place = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) = place.ok_or_else(|| {
+        Error::new(ErrorKind::Corrupt, format!("{} has no place for the table", file.display())).help(format!(
+            "it goes between the lines `{}` and `{}`",
+            BEGIN.trim_end(),
+            END.trim_end()
+        ))
+    })?;
+    fs::write(&file, format!("{before}{BEGIN}\n{table}\n{END}{after}")).map_err(doing("writing", &file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits_that_matter() {
+        for (seconds, text) in [(0.0015, "1.50 ms"), (0.0125, "12.5 ms"), (0.25, "250 ms"), (-0.0004, "-0.40 ms")] {
+            assert_eq!(shown_seconds(seconds), text);
+        }
+        assert_eq!(shown(Duration::from_millis(2_340)), "2.34 s");
+    }
+}

@@ -1,0 +1,113 @@
+//! The programs that are measured and the directories that they work in.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use fmail_api::{Error, Result};
+use tempfile::TempDir;
+
+use crate::install::doing;
+use crate::{cargo, fixture};
+
+/// Everything that a measurement needs. Its directory is on the file system of the target directory, since temporary
+/// directories are often in memory, where a sync costs nothing.
+pub struct Stage {
+    directory: TempDir,
+    fmail: PathBuf,
+    send_in_c: PathBuf,
+    peak: PathBuf,
+}
+
+impl Stage {
+    /// Builds the programs.
+    pub fn set() -> Result<Self> {
+        let fmail = cargo::build_release()?;
+        let target = cargo::target();
+        let directory =
+            TempDir::with_prefix_in("bench-", &target).map_err(doing("creating a directory in", &target))?;
+        let send_in_c = compile("send", directory.path())?;
+        let peak = compile("peak", directory.path())?;
+        Ok(Stage { directory, fmail, send_in_c, peak })
+    }
+
+    /// The directory in which everything is measured.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A project of its own, empty or with this many messages, and with an index.
+    pub fn project(&self, name: &str, messages: usize) -> Result<PathBuf> {
+        let root = self.directory().join(name);
+        std::fs::create_dir_all(&root).map_err(doing("creating", &root))?;
+        if messages > 0 {
+            fixture::copy(messages, &root)?;
+        }
+        // The first call in a project does what later ones find done: it creates files, and it indexes what is there.
+        succeed(&mut self.fmail(&root, &["send", "bench", "the first message"]))?;
+        rustix::fs::sync();
+        Ok(root)
+    }
+
+    /// A directory in which the C program can send.
+    pub fn project_in_c(&self, name: &str) -> Result<PathBuf> {
+        let root = self.directory().join(name);
+        for directory in ["tmp", "topics/bench"] {
+            let directory = root.join(directory);
+            std::fs::create_dir_all(&directory).map_err(doing("creating", &directory))?;
+        }
+        for file in ["lock", "index"] {
+            let file = root.join(file);
+            std::fs::write(&file, "").map_err(doing("creating", &file))?;
+        }
+        Ok(root)
+    }
+
+    /// A call of `fmail` in a project.
+    pub fn fmail(&self, project: &Path, arguments: &[&str]) -> Command {
+        self.command(&self.fmail, project, arguments)
+    }
+
+    /// A send of the C program.
+    pub fn send_in_c(&self, project: &Path) -> Command {
+        self.command(&self.send_in_c, project, &["."])
+    }
+
+    /// The program that does nothing.
+    pub fn nothing(&self) -> Command {
+        self.command(Path::new("/bin/true"), self.directory(), &[])
+    }
+
+    /// A call of `fmail` that tells its peak memory at the end of stderr.
+    pub fn fmail_with_peak(&self, project: &Path, arguments: &[&str]) -> Command {
+        let mut command = self.command(&self.peak, project, &[]);
+        command.arg(&self.fmail).args(arguments).stderr(Stdio::piped());
+        command
+    }
+
+    /// All commands are made alike, so that starting them costs alike. The environment is empty: neither the caller's
+    /// identity nor the caller's configuration may change what is measured.
+    fn command(&self, program: &Path, directory: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(directory);
+        command.env_clear().env("HOME", self.directory()).env("FMAIL_AGENT", "bench");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+}
+
+fn compile(name: &str, directory: &Path) -> Result<PathBuf> {
+    let program = directory.join(name);
+    let source = cargo::workspace().join(format!("xtask/c/{name}.c"));
+    cargo::run(Command::new("cc").args(["-O2", "-Wall", "-o"]).arg(&program).arg(source))?;
+    Ok(program)
+}
+
+/// Runs a command; anything but success spoils the measurement.
+pub fn succeed(command: &mut Command) -> Result<()> {
+    let status =
+        command.status().map_err(|error| Error::io(format_args!("starting `{}`", cargo::describe(command)), &error))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::internal(format!("`{}` failed in the benchmark: {status}", cargo::describe(command))))
+}

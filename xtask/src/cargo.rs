@@ -1,0 +1,62 @@
+//! Where the workspace is, and how cargo is called in it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fmail_api::{Error, Result};
+
+/// The directory of the workspace.
+pub fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// The target directory that the running program was built into.
+///
+/// Found by the tag that cargo puts there, since the directory can be moved by a flag, a variable and several
+/// configuration files.
+pub fn target() -> PathBuf {
+    std::env::current_exe()
+        .ok()
+        .and_then(|exe| exe.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file()).map(Path::to_path_buf))
+        .unwrap_or_else(|| workspace().join("target"))
+}
+
+/// A call of the cargo that runs us, in the workspace.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(workspace());
+    command
+}
+
+/// Runs a command to its end; anything but success is an error.
+pub fn run(command: &mut Command) -> Result<()> {
+    let line = describe(command);
+    let status = command.status().map_err(|error| Error::io(format_args!("starting `{line}`"), &error))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Error::internal(format!("`{line}` failed: {status}")))
+}
+
+/// The command as a reader would type it.
+pub fn describe(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Builds the program with optimisation and says where it is.
+pub fn build_release() -> Result<PathBuf> {
+    run(&mut cargo(&["build", "--release", "--package", "fmail-cli", "--bin", "fmail"]))?;
+    Ok(target().join("release/fmail"))
+}
+
+/// Builds every program of the workspace as the tests use it and says where `fmail` is.
+///
+/// The whole workspace and not one package: cargo picks features for what it is asked to build, and asking for less
+/// would compile the dependencies a second time.
+pub fn build_debug() -> Result<PathBuf> {
+    run(&mut cargo(&["build", "--workspace", "--bins"]))?;
+    Ok(target().join("debug/fmail"))
+}

@@ -1,0 +1,166 @@
+//! `cargo xtask install`: puts fmail under a prefix as a package would.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use clap_complete::Shell;
+use fmail_api::{Error, Result};
+
+use crate::cargo;
+use crate::manifest::{self, Manifest};
+
+/// Install the program, its man pages, shell completions and documents under a prefix
+#[derive(Debug, clap::Args)]
+pub struct Install {
+    /// Where to: bin, lib and share are created below it
+    #[arg(long, value_name = "DIR")]
+    prefix: PathBuf,
+    /// Install the unoptimised build that the tests use
+    #[arg(long)]
+    debug: bool,
+}
+
+/// One file to be installed.
+struct Item {
+    path: PathBuf,
+    content: Vec<u8>,
+    mode: u32,
+}
+
+/// Where plugins will be looked for. It is installed empty.
+const PLUGINS: &str = "lib/fmail/plugins";
+
+impl Install {
+    /// Builds and installs.
+    pub fn run(&self) -> Result<()> {
+        let program = if self.debug { cargo::build_debug()? } else { cargo::build_release()? };
+        let content = fs::read(&program).map_err(doing("reading", &program))?;
+        let mut items = vec![Item { path: "bin/fmail".into(), content, mode: 0o755 }];
+        items.extend(man_pages()?);
+        items.extend(completions());
+        items.extend(documents()?);
+        let manifest = install(&self.prefix, &items)?;
+        println!("installed {} files under {}", manifest.files.len(), self.prefix.display());
+        Ok(())
+    }
+}
+
+/// Installs the items and writes the list of them; what an earlier installation had and this one lacks goes away.
+fn install(prefix: &Path, items: &[Item]) -> Result<Manifest> {
+    let earlier = Manifest::read(prefix)?.unwrap_or_default();
+    let mut manifest = Manifest { directories: earlier.directories, ..Manifest::default() };
+    let list = Path::new(manifest::PATH);
+    create_directory(prefix, Path::new(PLUGINS), &mut manifest)?;
+    for path in items.iter().map(|item| item.path.as_path()).chain([list]) {
+        create_directory(prefix, path.parent().unwrap_or(Path::new("")), &mut manifest)?;
+    }
+    manifest.files = items.iter().map(|item| item.path.clone()).collect();
+
+    // The list is written before the first file and names the earlier files too, so that after an interruption
+    // nothing is there that it does not name.
+    let mut interim = Manifest { files: &manifest.files | &earlier.files, ..Manifest::default() };
+    interim.directories.clone_from(&manifest.directories);
+    replace(prefix, &Item { path: list.into(), content: interim.text().into(), mode: 0o644 })?;
+    for item in items {
+        replace(prefix, item)?;
+    }
+    for stale in earlier.files.difference(&manifest.files) {
+        remove_if_there(&prefix.join(stale))?;
+    }
+    replace(prefix, &Item { path: list.into(), content: manifest.text().into(), mode: 0o644 })?;
+    Ok(manifest)
+}
+
+/// Creates a directory below the prefix with its parents and notes the ones that were not there.
+fn create_directory(prefix: &Path, path: &Path, manifest: &mut Manifest) -> Result<()> {
+    let chain: Vec<&Path> = path.ancestors().collect();
+    for part in chain.into_iter().rev() {
+        let directory = prefix.join(part);
+        let made = if part.as_os_str().is_empty() && !prefix.exists() {
+            fs::create_dir_all(prefix)
+        } else {
+            fs::create_dir(&directory)
+        };
+        match made {
+            Ok(()) => _ = manifest.directories.insert(part.to_path_buf()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
+            Err(error) => return Err(doing("creating", &directory)(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file beside its place and moves it there, so that a running program keeps its old file and a new one
+/// finds either the old or the new, whole.
+fn replace(prefix: &Path, item: &Item) -> Result<()> {
+    let file = prefix.join(&item.path);
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let temporary = file.with_file_name(format!(".{name}.{}", std::process::id()));
+    let write = || {
+        fs::write(&temporary, &item.content)?;
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(item.mode))?;
+        fs::rename(&temporary, &file)
+    };
+    write().map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        doing("installing", &file)(error)
+    })
+}
+
+fn remove_if_there(file: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(doing("removing", file)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// One page for the program and one for each of its commands, from the definitions that also give the help.
+fn man_pages() -> Result<Vec<Item>> {
+    fn collect(command: &clap::Command, pages: &mut Vec<Item>) -> io::Result<()> {
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+            collect(below, pages)?;
+        }
+        let page = clap_mangen::Man::new(command.clone()).manual("fmail");
+        let mut content = Vec::new();
+        page.render(&mut content)?;
+        pages.push(Item { path: Path::new("share/man/man1").join(page.get_filename()), content, mode: 0o644 });
+        Ok(())
+    }
+    let mut command = fmail_cli::command().disable_help_subcommand(true);
+    command.build();
+    let mut pages = Vec::new();
+    collect(&command, &mut pages).map_err(|error| Error::io("rendering the man pages", &error))?;
+    Ok(pages)
+}
+
+fn completions() -> Vec<Item> {
+    let places = [
+        (Shell::Bash, "share/bash-completion/completions/fmail"),
+        (Shell::Zsh, "share/zsh/site-functions/_fmail"),
+        (Shell::Fish, "share/fish/vendor_completions.d/fmail.fish"),
+    ];
+    let script = |shell| {
+        let mut content = Vec::new();
+        clap_complete::generate(shell, &mut fmail_cli::command(), "fmail", &mut content);
+        content
+    };
+    places.into_iter().map(|(shell, path)| Item { path: path.into(), content: script(shell), mode: 0o644 }).collect()
+}
+
+fn documents() -> Result<Vec<Item>> {
+    let documents = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
+    let read = |name: &&str| {
+        let file = cargo::workspace().join(name);
+        let content = fs::read(&file).map_err(doing("reading", &file))?;
+        let path = Path::new("share/doc/fmail").join(file.file_name().unwrap_or_default());
+        Ok(Item { path, content, mode: 0o644 })
+    };
+    documents.iter().map(read).collect()
+}
+
+/// Names what was being done with which file.
+pub fn doing<'a>(what: &'a str, file: &'a Path) -> impl Fn(io::Error) -> Error + 'a {
+    move |error| Error::io(format_args!("{what} {}", file.display()), &error)
+}

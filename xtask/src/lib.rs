@@ -1,0 +1,13 @@
+//! What `cargo xtask` does, one module for each command.
+//!
+//! It is a library too, so that a test can ask for a [`fixture`] without starting a second cargo.
+
+pub mod bench;
+mod cargo;
+pub mod ci;
+pub mod fixture;
+pub mod install;
+mod manifest;
+pub mod test;
+mod tools;
+pub mod uninstall;

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! error_table {
-    ($($(#[$doc:meta])* $kind:ident, $code:literal, status $status:literal, exit $exit:literal, retryable $retry:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $kind:ident, $code:literal, status $status:literal, exit $exit:literal, retryable $retry:literal;)*) => {
         /// What kind of failure it is. The numbers never change meaning; new kinds are added at the end.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum ErrorKind { $($(#[$doc])* $kind,)* }
+        pub enum ErrorKind { $($(#[doc = $doc])* $kind,)* }
 
         impl ErrorKind {
             /// Every kind, in the order of the table.
@@ -34,6 +34,11 @@ macro_rules! error_table {
             /// The exit code of the command line.
             pub const fn exit_code(self) -> u8 {
                 match self { $(ErrorKind::$kind => $exit,)* }
+            }
+
+            /// What it means, in a sentence. The documentation of the kind is the one place where it is written.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(ErrorKind::$kind => concat!($($doc),*).trim_ascii(),)* }
             }
 
             /// Whether the same call may succeed later without any change.

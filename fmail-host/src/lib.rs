@@ -1,1 +1,17 @@
 //! From a directory and a configuration to an open store.
+//!
+//! Three questions are answered here, once for the command line and the daemon: which project is meant ([`Project`]),
+//! what is configured ([`Settings`]), and which store that names ([`open_store`]). All three ask the outside world
+//! through an [`Environment`], so that a test can give them another one. No subprocess is run: a command must cost
+//! little more than the start of a process.
+
+mod config;
+mod environment;
+mod file;
+mod near;
+mod project;
+mod registry;
+
+pub use config::{ConfigFile, Durability, Entry, Gc, Mail, Origin, RelaySettings, Settings, Watch};
+pub use environment::{Environment, agent_name};
+pub use project::{Project, RootReason};

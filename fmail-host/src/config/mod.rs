@@ -1,0 +1,178 @@
+//! The configuration: defaults, the system's file, the user's, the project's, the environment, flags; later ones win.
+//!
+//! Each source is checked by itself, before anything is merged, so that an error can name the file and the line, and a
+//! wrong value is an error even where a later source would hide it. Figment merges and remembers who won.
+
+mod document;
+mod keys;
+mod mail;
+mod source;
+
+use std::collections::BTreeMap;
+
+use figment::providers::Serialized;
+use figment::value::{Dict, Map, Value};
+use figment::{Figment, Metadata, Profile, Provider};
+use fmail_api::{Error, ErrorKind, Result};
+
+pub use mail::{Durability, Gc, Mail, RelaySettings, Watch};
+pub use source::{ConfigFile, Origin};
+
+use crate::{Environment, Project};
+use keys::KEYS;
+use source::Setting;
+
+/// What is configured, and where each value comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The settings.
+    pub mail: Mail,
+    /// The keys that are not at their default.
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+/// One line of `fmail config show`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The key, such as `mail.watch.events`.
+    pub key: &'static str,
+    /// The value, as the key's environment variable would have it.
+    pub value: String,
+    /// Where the value comes from.
+    pub origin: Origin,
+    /// Whether the program acts on it; false for what a project file may say but not bring about.
+    pub trusted: bool,
+}
+
+impl Settings {
+    /// Reads the configuration. `overrides` are flags: dotted keys with their texts.
+    ///
+    /// Without any file, variable and flag this costs a few failed opens and nothing else, because every `send` does it.
+    pub fn load(environment: &Environment, project: Option<&Project>, overrides: &[(String, String)]) -> Result<Self> {
+        let mut settings = Vec::new();
+        for file in source::files(environment, project)? {
+            settings.extend(file.settings()?);
+        }
+        settings.extend(source::environment(environment)?);
+        settings.extend(source::flags(overrides)?);
+        if settings.is_empty() { Ok(Settings::default()) } else { Settings::merged(&settings) }
+    }
+
+    /// Merges the settings over the defaults, in their order.
+    fn merged(settings: &[Setting]) -> Result<Self> {
+        let mut figment = Figment::from(Serialized::default("mail", Mail::default()));
+        for (place, setting) in settings.iter().enumerate() {
+            figment = figment.merge(Merging { setting, place });
+        }
+        // Each value was checked, so that this fails only where the table of keys and the types disagree.
+        let mail = figment.extract_inner("mail").map_err(|error| {
+            Error::new(ErrorKind::Internal, format!("the configuration was checked but does not load: {error}"))
+        })?;
+        let winner = |key: &str| settings.get(place_of(figment.find_metadata(key)?)?);
+        let origins = KEYS.iter().filter_map(|key| Some((key.name, winner(key.name)?.origin.clone()))).collect();
+        Ok(Settings { mail, origins })
+    }
+
+    /// Where the value of a key comes from.
+    pub fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).cloned().unwrap_or(Origin::Default)
+    }
+
+    /// Every key with its value and where that comes from.
+    pub fn entries(&self) -> Vec<Entry> {
+        // A type of ours that cannot be serialised would have failed in the tests of every value below.
+        let mail = Value::serialize(&self.mail).ok();
+        let value = |key: &str| mail.as_ref().and_then(|mail| mail.find_ref(key.trim_start_matches("mail.")));
+        let untrusted = self.untrusted();
+        KEYS.iter()
+            .map(|key| Entry {
+                key: key.name,
+                value: value(key.name).map(text_of).unwrap_or_default(),
+                origin: self.origin(key.name),
+                trusted: !untrusted.contains(&key.name),
+            })
+            .collect()
+    }
+
+    /// The keys that a project file set and that nobody may act on until the user trusts the project. A daemon that
+    /// finds a key of `mail.relay` here dials nobody.
+    pub fn untrusted(&self) -> Vec<&'static str> {
+        let from_project =
+            |key: &str| matches!(self.origins.get(key), Some(Origin::File { file: ConfigFile::Project, .. }));
+        KEYS.iter().filter(|key| key.needs_trust() && from_project(key.name)).map(|key| key.name).collect()
+    }
+
+    /// A configuration file with every key at its default and a comment for each.
+    pub fn sample() -> &'static str {
+        include_str!("../../../docs/config.sample.toml")
+    }
+}
+
+/// A setting on its way into figment. Its place in the list goes along as the source, so that figment itself answers
+/// whose value won.
+struct Merging<'a> {
+    setting: &'a Setting,
+    place: usize,
+}
+
+impl Provider for Merging<'_> {
+    fn metadata(&self) -> Metadata {
+        Metadata::from(self.setting.origin.to_string(), self.place.to_string())
+    }
+
+    fn data(&self) -> figment::error::Result<Map<Profile, Dict>> {
+        let nested = figment::util::nest(self.setting.key.name, self.setting.value.clone());
+        Ok(Profile::Default.collect(nested.into_dict().unwrap_or_default()))
+    }
+}
+
+/// The place that [`Merging`] put into the metadata; the defaults have none.
+fn place_of(metadata: &Metadata) -> Option<usize> {
+    metadata.source.as_ref()?.custom()?.parse().ok()
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(_, text) => text.clone(),
+        Value::Bool(_, value) => value.to_string(),
+        Value::Num(_, number) => number.to_u128_lossy().map(|number| number.to_string()).unwrap_or_default(),
+        Value::Array(_, items) => items.iter().map(text_of).collect::<Vec<_>>().join(","),
+        Value::Char(_, c) => c.to_string(),
+        Value::Empty(..) | Value::Dict(..) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_what_figment_would_give() {
+        assert_eq!(Settings::merged(&[]).unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn every_key_has_a_value_of_its_own_form() {
+        for (entry, key) in Settings::default().entries().iter().zip(&KEYS) {
+            assert_eq!(entry.key, key.name);
+            assert!(!entry.value.is_empty() || key.name == "mail.relay.peers", "{entry:?}");
+            assert!(key.form.check(&key.form.read(&entry.value), keys::Author::Project).is_ok(), "{entry:?}");
+            assert_eq!((&entry.origin, entry.trusted), (&Origin::Default, true));
+        }
+    }
+
+    #[test]
+    fn the_table_of_keys_is_exactly_the_fields() {
+        fn leaves(value: &Value, path: String, into: &mut Vec<String>) {
+            match value.as_dict() {
+                Some(dict) => dict.iter().for_each(|(name, value)| leaves(value, format!("{path}.{name}"), into)),
+                None => into.push(path),
+            }
+        }
+        let mut fields = Vec::new();
+        leaves(&Value::serialize(Mail::default()).unwrap(), "mail".into(), &mut fields);
+        let mut names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+        names.sort_unstable();
+        assert_eq!(fields, names);
+    }
+}

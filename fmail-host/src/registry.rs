@@ -1,0 +1,27 @@
+//! The stores that a name in the configuration can mean.
+
+use fmail_api::{Error, ErrorKind, Result};
+
+use crate::near::suggestion;
+
+/// The stores that are built in.
+pub const STORES: [&str; 2] = ["files", "memory"];
+
+/// Checks that a store of this name is built in.
+pub fn check_name(name: &str) -> Result<()> {
+    if STORES.contains(&name) {
+        return Ok(());
+    }
+    let unknown = |what: &str, help: String| Err(Error::new(ErrorKind::InvalidConfig, what).help(help));
+    match name {
+        "beadmail" => unknown(
+            "the provider `beadmail` is not part of fmail",
+            "use `files`, which keeps the messages in .fmail/".into(),
+        ),
+        "exec" => unknown(
+            "the store `exec` is not available in this version of fmail",
+            "use `files`, which keeps the messages in .fmail/".into(),
+        ),
+        _ => unknown("there is no store of this name", suggestion(name, STORES)),
+    }
+}

@@ -149,15 +149,21 @@ fn completions() -> Vec<Item> {
     places.into_iter().map(|(shell, path)| Item { path: path.into(), content: script(shell), mode: 0o644 }).collect()
 }
 
+/// The documents at the top of the repository, and everything in `docs`, the sample configuration included.
 fn documents() -> Result<Vec<Item>> {
-    let documents = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
-    let read = |name: &&str| {
-        let file = cargo::workspace().join(name);
-        let content = fs::read(&file).map_err(doing("reading", &file))?;
+    let workspace = cargo::workspace();
+    let mut files =
+        ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"].map(|name| workspace.join(name)).to_vec();
+    let docs = workspace.join("docs");
+    for entry in fs::read_dir(&docs).map_err(doing("reading", &docs))? {
+        files.push(entry.map_err(doing("reading", &docs))?.path());
+    }
+    let item = |file: &PathBuf| {
+        let content = fs::read(file).map_err(doing("reading", file))?;
         let path = Path::new("share/doc/fmail").join(file.file_name().unwrap_or_default());
         Ok(Item { path, content, mode: 0o644 })
     };
-    documents.iter().map(read).collect()
+    files.iter().filter(|file| file.is_file()).map(item).collect()
 }
 
 /// Names what was being done with which file.

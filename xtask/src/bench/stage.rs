@@ -96,7 +96,7 @@ impl Stage {
 }
 
 fn compile(name: &str, directory: &Path) -> Result<PathBuf> {
-    let program = directory.join(name);
+    let program = directory.join(format!("{name}.program"));
     let source = cargo::workspace().join(format!("xtask/c/{name}.c"));
     cargo::run(Command::new("cc").args(["-O2", "-Wall", "-o"]).arg(&program).arg(source))?;
     Ok(program)

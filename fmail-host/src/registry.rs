@@ -12,16 +12,16 @@ pub fn check_name(name: &str) -> Result<()> {
     if STORES.contains(&name) {
         return Ok(());
     }
-    let unknown = |what: &str, help: String| Err(Error::new(ErrorKind::InvalidConfig, what).help(help));
+    let unknown = |what: String, help: String| Err(Error::new(ErrorKind::InvalidConfig, what).help(help));
     match name {
         "beadmail" => unknown(
-            "the provider `beadmail` is not part of fmail",
+            "the provider `beadmail` is not part of fmail".into(),
             "use `files`, which keeps the messages in .fmail/".into(),
         ),
         "exec" => unknown(
-            "the store `exec` is not available in this version of fmail",
+            "the store `exec` is not available in this version of fmail".into(),
             "use `files`, which keeps the messages in .fmail/".into(),
         ),
-        _ => unknown("there is no store of this name", suggestion(name, STORES)),
+        _ => unknown(format!("there is no store named `{}`", name.escape_debug()), suggestion(name, STORES)),
     }
 }

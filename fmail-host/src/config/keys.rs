@@ -182,7 +182,7 @@ fn check_store(name: &str, author: Author) -> Result<(), Wrong> {
         });
     }
     registry::check_name(name).map_err(|error| Wrong {
-        what: format!("is the text {}: {}", shown(name), error.message()),
+        what: format!("is the text {}; {}", shown(name), error.message()),
         help: error.help_text().map(str::to_string),
         line: None,
     })

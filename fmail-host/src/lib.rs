@@ -12,6 +12,6 @@ mod near;
 mod project;
 mod registry;
 
-pub use config::{ConfigFile, Durability, Entry, Gc, Mail, Origin, RelaySettings, Settings, Watch};
+pub use config::{ConfigFile, Durability, Entry, Gc, Mail, Origin, RelaySettings, Settings, Watch, config_places};
 pub use environment::{Environment, agent_name};
 pub use project::{Project, RootReason};

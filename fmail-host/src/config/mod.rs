@@ -16,7 +16,7 @@ use figment::{Figment, Metadata, Profile, Provider};
 use fmail_api::{Error, ErrorKind, Result};
 
 pub use mail::{Durability, Gc, Mail, RelaySettings, Watch};
-pub use source::{ConfigFile, Origin};
+pub use source::{ConfigFile, Origin, config_places};
 
 use crate::{Environment, Project};
 use keys::KEYS;

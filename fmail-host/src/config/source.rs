@@ -74,20 +74,35 @@ pub struct Source {
 const IDENTITIES: [&str; 3] = ["FMAIL_AGENT", "FMAIL_ROOT", "FMAIL_PROJECT"];
 const OTHERS: [&str; 2] = ["FMAIL_TEST_", "FMAIL_CONFORMANCE_"];
 
-/// The configuration files that exist, in the order in which they are merged.
-pub fn files(environment: &Environment, project: Option<&Project>) -> Result<Vec<Source>> {
-    let places = [
+/// The directories in which configuration files are looked for, in the order in which they are merged.
+fn directories(environment: &Environment, project: Option<&Project>) -> impl Iterator<Item = (ConfigFile, PathBuf)> {
+    [
         (ConfigFile::System, Some(environment.system_dir.clone())),
         (ConfigFile::User, user_dir(environment)),
         (ConfigFile::Project, project.map(Project::fmail_dir)),
-    ];
+    ]
+    .into_iter()
+    .filter_map(|(file, directory)| Some((file, directory?)))
+}
+
+/// The configuration files that exist, in the order in which they are merged.
+pub fn files(environment: &Environment, project: Option<&Project>) -> Result<Vec<Source>> {
     let mut found = Vec::new();
-    for (file, directory) in places {
-        if let Some(directory) = directory {
-            found.extend(in_directory(file, &directory)?);
-        }
+    for (file, directory) in directories(environment, project) {
+        found.extend(in_directory(file, &directory)?);
     }
     Ok(found)
+}
+
+/// Where configuration files may stand, in the order in which they are merged, and whether one stands there.
+pub fn config_places(environment: &Environment, project: Option<&Project>) -> Vec<(ConfigFile, PathBuf, bool)> {
+    let both = |(file, directory): (ConfigFile, PathBuf)| {
+        ["config.toml", "config.yaml"].map(|name| directory.join(name)).map(|path| {
+            let exists = path.symlink_metadata().is_ok();
+            (file, path, exists)
+        })
+    };
+    directories(environment, project).flat_map(both).collect()
 }
 
 /// `$XDG_CONFIG_HOME/fmail`, else `~/.config/fmail`. A relative XDG_CONFIG_HOME does not count, as its specification

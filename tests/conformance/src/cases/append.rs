@@ -1,16 +1,18 @@
 //! Append: what goes in comes out, or nothing does (A1, A4, A6, A7, A10).
 
-use fmail_api::{ErrorKind, Priority, Recipients, Store};
+use fmail_api::{ErrorKind, Priority, Query, Recipients, Store};
 use futures::executor::block_on;
 use serde_json::{Map, Value, json};
 
 use crate::case::{ensure, ensure_eq};
-use crate::kit::{agent, append, count, draft, find, refused, target};
+use crate::crash::{payload, topic};
+use crate::kit::{agent, append, at_once, count, draft, end, find, next, refused, scan, target, watch};
 use crate::{Bench, Case, Verdict};
 
 pub(super) static CASES: &[Case] = &[
     Case { rule: "A1", name: "every_field_reads_back", needs: &[], check: every_field_reads_back },
     Case { rule: "A1", name: "nothing_is_added_to_a_plain_message", needs: &[], check: nothing_is_added },
+    Case { rule: "A1", name: "readers_beside_writers_see_whole_messages", needs: &[], check: whole_messages },
     Case { rule: "A4", name: "an_answered_append_is_in_every_later_scan", needs: &[], check: visible_at_once },
     Case { rule: "A6", name: "a_message_of_exactly_the_limit_is_stored", needs: &[], check: at_the_limit },
     Case { rule: "A6", name: "one_byte_over_the_limit_is_too_large", needs: &[], check: over_the_limit },
@@ -56,6 +58,31 @@ fn nothing_is_added(bench: &Bench) -> Verdict {
     let names: Vec<&String> = value.as_object().into_iter().flat_map(Map::keys).collect();
     ensure_eq!(names, ["id", "from", "to", "time", "body"], "a plain message has other fields than it should");
     Ok(())
+}
+
+fn whole_messages(bench: &Bench) -> Verdict {
+    const EACH: u64 = 40;
+    let stores = [bench.open()?, bench.open()?];
+    at_once(4, |number| {
+        let store = &*stores[number % 2];
+        if number < 2 {
+            for round in 0..EACH {
+                append(store, draft(topic(round), payload(round)))?;
+            }
+            return Ok(());
+        }
+        loop {
+            let deliveries = scan(store, Query::default())?.deliveries;
+            for delivery in &deliveries {
+                let number = delivery.message.body["number"].as_u64().unwrap_or(u64::MAX);
+                ensure!(delivery.message.body == payload(number), "{} was read in part", delivery.message.id);
+            }
+            if deliveries.len() as u64 == 2 * EACH {
+                return Ok(());
+            }
+        }
+    })
+    .map(drop)
 }
 
 fn visible_at_once(bench: &Bench) -> Verdict {
@@ -127,7 +154,7 @@ fn any_body(bench: &Bench) -> Verdict {
 
 fn failure_leaves_nothing(bench: &Bench) -> Verdict {
     let store = bench.open()?;
-    let start = crate::kit::end(&*store)?;
+    let start = end(&*store)?;
     let large = "x".repeat(store.capabilities().max_message_bytes + 1_000);
     let mut direct = draft("@bob", large);
     direct.more.cc = vec![target("new-topic")];
@@ -135,9 +162,9 @@ fn failure_leaves_nothing(bench: &Bench) -> Verdict {
     ensure_eq!(count(&*bench.open()?)?, 0, "something of a refused message is stored");
     let summary = block_on(store.summary(Default::default()))?;
     ensure!(summary.targets.is_empty(), "a refused message left its target behind: {:?}", summary.targets);
-    let mut watch = crate::kit::watch(&*store, Default::default(), &start)?;
-    let next = append(&*store, draft("task", "next"))?;
-    ensure_eq!(crate::kit::next(&mut watch)?.message.id, next.id, "a watch sees something of a refused message");
+    let mut stream = watch(&*store, Default::default(), &start)?;
+    let behind = append(&*store, draft("task", "next"))?;
+    ensure_eq!(next(&mut stream)?.message.id, behind.id, "a watch sees something of a refused message");
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use futures::executor::{block_on, block_on_stream};
 use serde_json::{Value, json};
 
 use crate::case::{ensure, ensure_eq};
+use crate::crash::payload;
 use crate::kit::{at_once, refused};
 use crate::{Bench, Case, Failure, Verdict};
 
@@ -14,10 +15,12 @@ pub(super) static CASES: &[Case] = &[
     Case { rule: "R1", name: "a_record_reads_back_as_it_was_put", needs: &[], check: reads_back },
     Case { rule: "R1", name: "a_missing_record_is_none", needs: &[], check: missing },
     Case { rule: "R1", name: "a_record_that_was_replaced_or_deleted_is_so_everywhere", needs: &[], check: replaced },
+    Case { rule: "R1", name: "readers_beside_writers_see_whole_records", needs: &[], check: whole_records },
     Case { rule: "R2", name: "a_put_needs_its_expectation", needs: &[], check: put_expects },
     Case { rule: "R2", name: "a_delete_needs_its_expectation", needs: &[], check: delete_expects },
     Case { rule: "R3", name: "of_eight_that_create_a_record_one_wins", needs: &[], check: one_creates },
     Case { rule: "R3", name: "of_eight_that_change_a_revision_one_wins", needs: &[], check: one_changes },
+    Case { rule: "R3", name: "of_eight_that_delete_a_revision_one_wins", needs: &[], check: one_deletes },
     Case { rule: "R3", name: "a_counter_raised_by_eight_misses_nothing", needs: &[], check: counter },
     Case { rule: "R4", name: "a_list_ends_at_whole_segments", needs: &[], check: list },
 ];
@@ -90,6 +93,30 @@ fn replaced(bench: &Bench) -> Verdict {
     Ok(())
 }
 
+fn whole_records(bench: &Bench) -> Verdict {
+    const LAST: u64 = 60;
+    let stores = [bench.open()?, bench.open()?];
+    let key = key("leases");
+    put(&*stores[0], &key, Expect::Absent, payload(0))?;
+    at_once(3, |number| {
+        if number == 0 {
+            for round in 1..=LAST {
+                put(&*stores[0], &key, Expect::Anything, payload(round))?;
+            }
+            return Ok(());
+        }
+        loop {
+            let record = get(&*stores[1], &key)?;
+            let round = record.value["number"].as_u64().unwrap_or(u64::MAX);
+            ensure!(record.value == payload(round), "the record was read in part");
+            if round == LAST {
+                return Ok(());
+            }
+        }
+    })
+    .map(drop)
+}
+
 fn conflict<T>(result: Result<T>, what: &str) -> Verdict {
     refused(result, ErrorKind::Conflict, what)
 }
@@ -159,6 +186,23 @@ fn one_changes(bench: &Bench) -> Verdict {
         let revision = put(&*store, &key, Expect::Anything, json!({ "round": round }))?;
         race(bench, &key, &Expect::Revision(revision))?;
     }
+    Ok(())
+}
+
+fn one_deletes(bench: &Bench) -> Verdict {
+    let stores = [bench.open()?, bench.open()?];
+    let key = key("agents/bob");
+    let revision = put(&*stores[0], &key, Expect::Absent, agent_value("bob"))?;
+    let results = at_once(8, |number| {
+        let deleted = block_on(stores[number % 2].delete(&key, Expect::Revision(revision.clone())));
+        match deleted {
+            Ok(()) => Ok(1),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    })?;
+    ensure_eq!(results.iter().sum::<i32>(), 1, "how many of eight have deleted one revision");
+    ensure_eq!(block_on(stores[1].get(&key))?, None, "the deleted record");
     Ok(())
 }
 

@@ -15,6 +15,7 @@ use crate::{Bench, Case, Need, Verdict};
 pub(super) static CASES: &[Case] = &[
     Case { rule: "M1", name: "a_summary_counts_each_target_and_tells_its_newest", needs: &[], check: summary },
     Case { rule: "M1", name: "a_summary_keeps_to_its_scope", needs: &[SCOPE], check: summary_in_scope },
+    Case { rule: "M1", name: "the_newest_is_the_highest_id_not_the_last_to_come", needs: &[Need::Import], check: late },
     Case { rule: "M2", name: "ids_remove_exactly_those_messages", needs: &[Need::Remove], check: by_ids },
     Case {
         rule: "M2",
@@ -64,6 +65,15 @@ fn summary_in_scope(bench: &Bench) -> Verdict {
     ensure_eq!(summary(Query::visible(agent("carol")))?, visible, "the summary of what carol sees");
     let bob = [entry("@bob", 2, &world[4])];
     ensure_eq!(summary(Query::target(target("@bob")))?, bob, "the summary of one mailbox");
+    Ok(())
+}
+
+fn late(bench: &Bench) -> Verdict {
+    let store = bench.open()?;
+    let own = append(&*store, draft("task", "own"))?;
+    block_on(store.import(foreign("task", now().before(Duration::from_secs(3_600)), 0, "came late")))?;
+    let found = block_on(store.summary(Query::default()))?.targets;
+    ensure_eq!(found, [entry("task", 2, &own)], "the summary after a late arrival");
     Ok(())
 }
 

@@ -1,1 +1,23 @@
-//! The definition of the command line, shared with the tools that print it.
+//! The `fmail` command line, as a library: the binary runs it, and the tools that print man pages, completions and
+//! documentation ask it for [`command()`].
+//!
+//! One file per command under `commands/`. A command turns its arguments into types, calls an operation and renders the
+//! answer; it knows no store by name. Standard output carries data and nothing else; notes and errors go to standard
+//! error, each line of theirs beginning with `fmail: `.
+
+mod body;
+mod commands;
+mod definition;
+mod examples;
+mod follow;
+mod identity;
+mod output;
+mod render;
+mod robot_help;
+mod run;
+mod session;
+mod since;
+mod table;
+
+pub use definition::command;
+pub use run::run;

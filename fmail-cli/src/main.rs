@@ -1,3 +1,7 @@
 //! The `fmail` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fmail_cli::run(std::env::args_os())
+}

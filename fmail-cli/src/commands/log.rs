@@ -1,0 +1,104 @@
+//! `fmail log`
+
+use clap::Args;
+use fmail_api::{Event, LogRequest, Reply, Request, Response, Target};
+use futures::StreamExt;
+use futures::executor::block_on;
+
+use crate::examples::{Example, example, help};
+use crate::follow::Follow;
+use crate::output::{Outcome, Output, note, notice};
+use crate::render::{self, Style};
+use crate::session::{Place, now, unexpected};
+use crate::{identity, since};
+
+pub(crate) const EXAMPLES: &[Example] = &[
+    example("fmail log", "topics and your own mailbox"),
+    example("fmail log task -n 5", "the last 5 of a topic"),
+    example("fmail log --since 1h", "the last hour"),
+    example("fmail log @$FMAIL_AGENT", "your inbox"),
+    example("fmail log task --follow", "and what arrives from now on"),
+];
+
+/// Shows the newest messages, the oldest of them first. Looking changes nothing.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub(crate) struct Log {
+    /// A topic, or @ and your own name; without it, all topics and your own mailbox
+    #[arg(value_name = "TOPIC|@AGENT")]
+    target: Option<String>,
+
+    /// At most this many, the newest
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+
+    /// Only since then: 1h, 30m, 2026-01-10, an RFC 3339 time, now, or a message id
+    #[arg(long, value_name = "TIME|ID")]
+    since: Option<String>,
+
+    /// Only from this sender
+    #[arg(long, value_name = "AGENT")]
+    from: Option<String>,
+
+    /// Go on with what arrives, until interrupted
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Read the mailbox of another agent
+    #[arg(long)]
+    allow_other_dm: bool,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Log {
+    pub(crate) fn run(self, place: &Place) -> Outcome {
+        let target: Option<Target> = self.target.as_deref().map(str::parse).transpose()?;
+        let agent = identity::reader(&place.environment, target.is_none())?;
+        let request = Request::Log(LogRequest {
+            target,
+            limit: usize::try_from(self.limit).ok(),
+            since: self.since.as_deref().map(|text| since::parse(text, now())).transpose()?,
+            from: self.from.as_deref().map(sender).transpose()?,
+            follow: self.follow,
+            allow_other_dm: self.allow_other_dm,
+        });
+        let session = place.session(agent)?;
+        let mut output = Output::stdout();
+        let style = Style::choose(self.json, output.is_terminal(), |name| place.environment.var(name).map(Into::into));
+        if self.follow {
+            let follow = Follow { session: &session, style, timeout: None, count: None, renew: false };
+            return follow.run(request, &mut output, |head| self.tell_more(head));
+        }
+        let reply = session.call(request)?;
+        self.tell_more(&reply.head);
+        print(reply, style, &mut output)?;
+        output.flush()
+    }
+
+    fn tell_more(&self, head: &Response) {
+        if let Response::Log { more: true } = head {
+            note(&format!("older messages match too; these are the newest {} (-n shows more)", self.limit));
+        }
+    }
+}
+
+/// The name after `--from`, with or without the `@` that people are used to.
+fn sender(text: &str) -> fmail_api::Result<fmail_api::AgentName> {
+    text.trim().strip_prefix('@').unwrap_or(text).parse()
+}
+
+fn print(reply: Reply, style: Style, output: &mut Output) -> Outcome {
+    let mut events = reply.events.ok_or_else(unexpected)?;
+    let now = now();
+    while let Some(event) = block_on(events.next()) {
+        match event? {
+            Event::Message(delivery) => output.line(&render::message(&delivery.message, style, now))?,
+            Event::Notice(told) => notice(&told),
+            _ => {}
+        }
+    }
+    Ok(())
+}

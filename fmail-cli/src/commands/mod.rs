@@ -1,0 +1,67 @@
+//! One file per command: its arguments, its examples, and what it does.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod gc;
+pub(crate) mod init;
+pub(crate) mod log;
+pub(crate) mod quarantine;
+pub(crate) mod register;
+pub(crate) mod send;
+pub(crate) mod status;
+pub(crate) mod topics;
+pub(crate) mod watch;
+pub(crate) mod who;
+pub(crate) mod whoami;
+
+use fmail_host::Environment;
+
+use crate::definition::Command;
+use crate::examples::Example;
+use crate::output::Outcome;
+use crate::session::Place;
+
+/// Runs a command; `set` are the settings that the command line overrides.
+pub(crate) fn execute(command: Command, environment: Environment, set: Vec<String>) -> Outcome {
+    match command {
+        Command::Completions(command) => command.run(),
+        Command::Init(command) => command.run(environment, &set),
+        other => {
+            let place = Place::find(environment, &set)?;
+            match other {
+                Command::Send(command) => command.run(&place),
+                Command::Log(command) => command.run(&place),
+                Command::Watch(command) => command.run(&place),
+                Command::Who(command) => command.run(&place),
+                Command::Register(command) => command.run(&place),
+                Command::Status(command) => command.run(&place),
+                Command::Topics(command) => command.run(&place),
+                Command::Gc(command) => command.run(&place),
+                Command::Whoami(command) => command.run(&place),
+                Command::Config(command) => command.run(&place),
+                Command::Quarantine(command) => command.run(&place),
+                Command::Completions(_) | Command::Init(_) => Ok(()),
+            }
+        }
+    }
+}
+
+/// The examples of a command.
+pub(crate) fn examples(command: &str) -> &'static [Example] {
+    match command {
+        "send" => send::EXAMPLES,
+        "log" => log::EXAMPLES,
+        "watch" => watch::EXAMPLES,
+        "who" => who::EXAMPLES,
+        "register" => register::EXAMPLES,
+        "status" => status::EXAMPLES,
+        "topics" => topics::EXAMPLES,
+        "gc" => gc::EXAMPLES,
+        "init" => init::EXAMPLES,
+        "whoami" => whoami::EXAMPLES,
+        "config" => config::EXAMPLES,
+        "quarantine" => quarantine::EXAMPLES,
+        "completions" => completions::EXAMPLES,
+        _ => &[],
+    }
+}

@@ -1,0 +1,65 @@
+//! `fmail watch`
+
+use clap::Args;
+use fmail_api::{Request, Target, WatchRequest, parse_duration};
+
+use crate::examples::{Example, example, help};
+use crate::follow::Follow;
+use crate::output::{Outcome, Output};
+use crate::render::Style;
+use crate::session::{Place, now};
+use crate::{identity, since};
+
+pub(crate) const EXAMPLES: &[Example] = &[
+    example("fmail watch", "all topics and your own mailbox"),
+    example("fmail watch task", "one topic"),
+    example("fmail watch @$FMAIL_AGENT --count 1 --timeout 2m", "wait for one answer"),
+    example("fmail watch @$FMAIL_AGENT --since $ID -c 1", "an answer to the message that you sent as $ID"),
+    example("fmail watch --timeout 5m --json", "JSON lines for five minutes"),
+];
+
+/// Prints each message when it arrives. Ends with 0 on timeout, when the count is reached, and when interrupted. A
+/// project that does not exist yet is waited for.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub(crate) struct Watch {
+    /// A topic, or @ and your own name; without it, all topics and your own mailbox
+    #[arg(value_name = "TOPIC|@AGENT")]
+    target: Option<String>,
+
+    /// End after this time (90s, 5m, 1h); without it, never
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
+
+    /// End after this many messages
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+
+    /// First print what is stored since then: 5m, a time, now, or a message id
+    #[arg(long, value_name = "TIME|ID")]
+    since: Option<String>,
+
+    /// Watch the mailbox of another agent
+    #[arg(long)]
+    allow_other_dm: bool,
+
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Watch {
+    pub(crate) fn run(self, place: &Place) -> Outcome {
+        let target: Option<Target> = self.target.as_deref().map(str::parse).transpose()?;
+        let timeout = self.timeout.as_deref().map(parse_duration).transpose()?;
+        let since = self.since.as_deref().map(|text| since::parse(text, now())).transpose()?;
+        let agent = identity::reader(&place.environment, target.is_none())?;
+        let request = Request::Watch(WatchRequest { target, since, allow_other_dm: self.allow_other_dm });
+        let session = place.session(agent)?;
+        let mut output = Output::stdout();
+        let style = Style::choose(self.json, output.is_terminal(), |name| place.environment.var(name).map(Into::into));
+        // A made-up name ends with this process: nobody waits to see it renewed.
+        let renew = identity::named(&place.environment)?.is_some();
+        Follow { session: &session, style, timeout, count: self.count, renew }.run(request, &mut output, |_| ())
+    }
+}

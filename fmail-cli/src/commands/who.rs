@@ -1,0 +1,47 @@
+//! `fmail who`
+
+use clap::Args;
+use fmail_api::{Request, Response};
+
+use crate::examples::{Example, example, help};
+use crate::output::{Outcome, Output, note, notice};
+use crate::session::{Place, now, unexpected};
+use crate::{identity, render, table};
+
+pub(crate) const EXAMPLES: &[Example] = &[
+    example("fmail who", "names, when they were last seen, what they do"),
+    example("fmail who --json", "a JSON array"),
+];
+
+/// An agent is active when it was seen within 90 seconds, idle within 30 minutes, offline after that. Sending, watching,
+/// registering and setting a status count as being seen, at most once a minute.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub(crate) struct Who {
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+impl Who {
+    pub(crate) fn run(self, place: &Place) -> Outcome {
+        let session = place.session(identity::anyone(&place.environment)?)?;
+        let Response::Agents { agents, notices } = session.call(Request::Who)?.head else {
+            return Err(unexpected().into());
+        };
+        notices.iter().for_each(notice);
+        let mut output = Output::stdout();
+        if self.json {
+            output.json(&agents)?;
+        } else if agents.is_empty() {
+            note("no agent is known in this project yet");
+        } else {
+            let now = now();
+            let rows: Vec<[String; 3]> = agents.iter().map(|agent| render::agent_row(agent, now)).collect();
+            for line in table::lines(["NAME", "LAST SEEN", "STATUS"], &rows) {
+                output.line(&line)?;
+            }
+        }
+        output.flush()
+    }
+}

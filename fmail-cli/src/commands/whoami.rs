@@ -1,0 +1,53 @@
+//! `fmail whoami`
+
+use clap::Args;
+use fmail_api::ProjectIdSource;
+use serde_json::json;
+
+use crate::examples::{Example, example, help};
+use crate::identity;
+use crate::output::{Outcome, Output};
+use crate::session::Place;
+
+pub(crate) const EXAMPLES: &[Example] =
+    &[example("fmail whoami", "agent, project, root and why"), example("fmail whoami --json", "as a JSON object")];
+
+/// Shows under which name you act, which project this directory belongs to, and by which rule.
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub(crate) struct Whoami {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Whoami {
+    pub(crate) fn run(self, place: &Place) -> Outcome {
+        let named = identity::named(&place.environment)?;
+        let agent_from = if named.is_some() { "FMAIL_AGENT" } else { "FMAIL_AGENT is not set" };
+        let agent = identity::anyone(&place.environment)?;
+        let (project, rule) = place.project.id()?;
+        let project_from = match rule {
+            ProjectIdSource::Environment => "FMAIL_PROJECT",
+            ProjectIdSource::Init => "fmail init --project",
+            ProjectIdSource::Remote => "git remote origin",
+            ProjectIdSource::Directory => "directory name",
+        };
+        let (root, reason) = (place.project.root.display().to_string(), place.project.reason.to_string());
+        let (store, exists) = (&place.settings.mail.store, place.project.fmail_dir().is_dir());
+        let mut output = Output::stdout();
+        if self.json {
+            output.json(&json!({
+                "agent": agent, "agent_from": agent_from, "project": project, "project_from": project_from,
+                "root": root, "root_from": reason, "store": store, "exists": exists,
+            }))?;
+        } else {
+            let state = if exists { "" } else { " (nothing stored yet)" };
+            output.line(&format!("agent:   {agent} ({agent_from})"))?;
+            output.line(&format!("project: {project} ({project_from})"))?;
+            output.line(&format!("root:    {root} ({reason})"))?;
+            output.line(&format!("store:   {store}{state}"))?;
+        }
+        output.flush()
+    }
+}

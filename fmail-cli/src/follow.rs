@@ -1,0 +1,107 @@
+//! Printing what arrives, until a limit or a signal ends it.
+
+use std::time::Duration;
+
+use fmail_api::{Client, Error, ErrorKind, Event, Request, Response, Result};
+use fmail_core::RENEW_AFTER;
+use futures::StreamExt;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until};
+
+use crate::output::{Outcome, Output, notice};
+use crate::render::{self, Style};
+use crate::session::{Session, now, unexpected};
+
+/// How to follow, and until when.
+pub(crate) struct Follow<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) style: Style,
+    /// The whole time that it may take.
+    pub(crate) timeout: Option<Duration>,
+    /// How many messages it may print.
+    pub(crate) count: Option<u64>,
+    /// Keep the agent's record fresh as long as it runs.
+    pub(crate) renew: bool,
+}
+
+impl Follow<'_> {
+    /// Runs the request and prints its stream; `on_head` sees the answer before the first message.
+    ///
+    /// Only following needs a runtime: it waits for messages, signals and times at once. One thread is enough, and a
+    /// timer exists only for what was asked for, so that an idle watch sleeps.
+    pub(crate) fn run(self, request: Request, output: &mut Output, on_head: impl FnOnce(&Response)) -> Outcome {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Error::io("cannot prepare to wait", &error))?;
+        runtime.block_on(self.stream(request, output, on_head))
+    }
+
+    async fn stream(self, request: Request, output: &mut Output, on_head: impl FnOnce(&Response)) -> Outcome {
+        let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        // A time too far ahead to be expressed is never.
+        let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut renewal = self.renew.then(|| Instant::now() + RENEW_AFTER);
+        let mut left = self.count;
+        let reply = self.session.operations.call(&self.session.context, request).await?;
+        on_head(&reply.head);
+        let mut events = reply.events.ok_or_else(unexpected)?;
+        loop {
+            // What is there is printed before time runs out: a short timeout still delivers what is stored.
+            tokio::select! {
+                biased;
+                _ = interrupt.recv() => return Ok(()),
+                _ = terminate.recv() => return Ok(()),
+                event = events.next() => {
+                    let Some(event) = event else { return Ok(()) };
+                    if self.print(event, output)? {
+                        left = left.map(|left| left - 1);
+                    }
+                    if left == Some(0) || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                        return Ok(());
+                    }
+                }
+                () = at(deadline) => return Ok(()),
+                () = at(renewal) => renewal = self.renewed().await.then(|| Instant::now() + RENEW_AFTER),
+            }
+        }
+    }
+
+    /// Prints an event; whether it was a message.
+    fn print(&self, event: Result<Event>, output: &mut Output) -> Outcome<bool> {
+        match event? {
+            Event::Message(delivery) => {
+                output.line(&render::message(&delivery.message, self.style, now()))?;
+                output.flush()?;
+                Ok(true)
+            }
+            Event::Notice(told) => {
+                notice(&told);
+                Ok(false)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Notes that the agent is still there; whether to go on doing so. Where we may not write we stop trying.
+    async fn renewed(&self) -> bool {
+        !self
+            .session
+            .operations
+            .touch(&self.session.context)
+            .await
+            .is_err_and(|error| error.kind() == ErrorKind::Denied)
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal> {
+    signal(kind).map_err(|error| Error::io("cannot listen for signals", &error))
+}
+
+/// Waits until then, or for ever.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,94 @@
+//! Where output goes: data to standard output, everything else to standard error.
+
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+
+use fmail_api::{Error, ErrorKind, Notice, Reporter};
+use serde::Serialize;
+
+use crate::render::visible;
+
+/// Why a command ends before its end.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It failed.
+    Failed(Error),
+    /// Nobody reads standard output any more.
+    ReaderGone,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+/// What a command comes to.
+pub(crate) type Outcome<T = ()> = Result<T, Stop>;
+
+/// Standard output, and whether a person looks at it.
+pub(crate) struct Output {
+    out: BufWriter<StdoutLock<'static>>,
+    terminal: bool,
+}
+
+impl Output {
+    /// Standard output of this process.
+    pub(crate) fn stdout() -> Self {
+        let out = io::stdout().lock();
+        let terminal = out.is_terminal();
+        Output { out: BufWriter::new(out), terminal }
+    }
+
+    /// Whether it is a terminal, where control characters would act and colours help.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// Writes a line.
+    pub(crate) fn line(&mut self, text: &str) -> Outcome {
+        self.out.write_all(text.as_bytes()).and_then(|()| self.out.write_all(b"\n")).map_err(stopped)
+    }
+
+    /// Writes a value as one line of JSON.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Outcome {
+        let text = serde_json::to_string(value)
+            .map_err(|error| Error::internal(format!("an answer has no JSON form: {error}")))?;
+        self.line(&text)
+    }
+
+    /// Sends on what was written. Commands call it before they end or wait: an error at the end would go unseen.
+    pub(crate) fn flush(&mut self) -> Outcome {
+        self.out.flush().map_err(stopped)
+    }
+}
+
+/// What a failed write to standard output means.
+pub(crate) fn stopped(error: io::Error) -> Stop {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Stop::ReaderGone;
+    }
+    Stop::Failed(Error::new(ErrorKind::Unavailable, format!("cannot write to standard output: {error}")))
+}
+
+/// Tells something on standard error. When even that is gone there is nowhere left to say so.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "fmail: {}", visible(text));
+}
+
+/// Tells a failure and what to do about it.
+pub(crate) fn report(error: &Error) {
+    note(&error.to_string());
+    if let Some(help) = error.help_text() {
+        let _ = writeln!(io::stderr().lock(), "  help: {}", visible(help));
+    }
+}
+
+/// Tells what a stream or an answer has to say beside its data.
+pub(crate) fn notice(notice: &Notice) {
+    note(&notice.text);
+}
+
+/// The reporter that a store gets from a command.
+pub(crate) fn reporter() -> Reporter {
+    std::sync::Arc::new(|told| notice(&told))
+}

@@ -1,0 +1,210 @@
+//! Messages, times and agents as people read them.
+
+use std::time::Duration;
+
+use fmail_api::{AgentState, AgentView, Message, Priority, Timestamp};
+use serde_json::Value;
+
+/// How a message is shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Style {
+    /// One JSON object a line.
+    Json,
+    /// The plain line, for pipes and files.
+    Plain,
+    /// For eyes: control characters harmless, how long ago it was, and colours where they are wanted.
+    Terminal {
+        /// Use colours.
+        colour: bool,
+    },
+}
+
+impl Style {
+    /// The style for an output, by what was asked for and what it is connected to.
+    pub(crate) fn choose(json: bool, terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Self {
+        if json {
+            return Style::Json;
+        }
+        if !terminal {
+            return Style::Plain;
+        }
+        let unwanted = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Style::Terminal { colour: !unwanted && variable("TERM").is_none_or(|term| term != "dumb") }
+    }
+}
+
+/// A message in this style, without the end of its last line.
+pub(crate) fn message(message: &Message, style: Style, now: Timestamp) -> String {
+    let to: Vec<String> = message.targets().iter().map(ToString::to_string).collect();
+    let (id, from, to, body) = (message.id, &message.from, to.join(", "), body(&message.body));
+    match style {
+        Style::Json => message.to_line(),
+        Style::Plain => format!("{id} {from} -> {to}: {}", indented(&body)),
+        Style::Terminal { colour } => {
+            let paint = |code: &str, text: &str| match colour {
+                true => format!("\x1b[{code}m{text}\x1b[0m"),
+                false => text.to_string(),
+            };
+            let head = paint("2", &format!("{id} ({})", ago(now.since(message.time))));
+            let urgent = match message.priority {
+                Priority::High => paint("1;31", " [high]"),
+                Priority::Low => paint("2", " [low]"),
+                Priority::Normal => String::new(),
+            };
+            let body = indented(&visible(&body));
+            format!("{head} {} -> {}{urgent}: {body}", paint("1;36", from.as_str()), paint("33", &to))
+        }
+    }
+}
+
+/// A text as it is, anything else as compact JSON.
+fn body(body: &Value) -> String {
+    match body {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Further lines stand under the first, so that a line that starts at the margin is always another message.
+fn indented(text: &str) -> String {
+    text.replace('\n', "\n    ")
+}
+
+/// The text with every character made visible that would act on a terminal instead of appearing: an escape sequence in
+/// a message must not move the cursor, and a change of direction must not hide what was written.
+pub(crate) fn visible(text: &str) -> String {
+    let acts = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(acts) {
+        return text.to_string();
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if acts(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// The text on one line.
+pub(crate) fn on_one_line(text: &str) -> String {
+    visible(text).replace('\n', "\\n").replace('\t', " ")
+}
+
+/// How long ago, in the largest unit that fits.
+pub(crate) fn ago(quiet: Duration) -> String {
+    match quiet.as_secs() {
+        seconds @ 0..=59 => format!("{seconds}s ago"),
+        seconds @ 60..=3_599 => format!("{}m ago", seconds / 60),
+        seconds @ 3_600..=86_399 => format!("{}h ago", seconds / 3_600),
+        seconds => format!("{}d ago", seconds / 86_400),
+    }
+}
+
+/// The row of an agent in `fmail who`.
+pub(crate) fn agent_row(agent: &AgentView, now: Timestamp) -> [String; 3] {
+    let last_seen = match agent.state {
+        AgentState::Active => AgentState::Active.as_str().to_string(),
+        _ => ago(now.since(agent.last_seen)),
+    };
+    let status = match (&agent.status, agent.state) {
+        (None, state) => state.as_str().to_string(),
+        (Some(text), AgentState::Active) => on_one_line(text),
+        (Some(text), state) => format!("{}: {}", state.as_str(), on_one_line(text)),
+    };
+    [agent.name.to_string(), last_seen, status]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fmail_api::Draft;
+    use serde_json::json;
+
+    fn sample(body: Value) -> Message {
+        Draft::new("architect".parse().unwrap(), "task".parse().unwrap(), body)
+            .into_message("20260110-153000-0001".parse().unwrap(), "2026-01-10T15:30:00Z".parse().unwrap())
+    }
+
+    fn shown(body: Value, style: Style) -> String {
+        message(&sample(body), style, "2026-01-10T15:32:00Z".parse().unwrap())
+    }
+
+    const EYES: Style = Style::Terminal { colour: false };
+
+    #[test]
+    fn the_plain_line_is_the_references() {
+        let line = shown("implement auth".into(), Style::Plain);
+        assert_eq!(line, "20260110-153000-0001 architect -> task: implement auth");
+        let line = shown(json!({"b": 1, "a": [null]}), Style::Plain);
+        assert_eq!(line, r#"20260110-153000-0001 architect -> task: {"b":1,"a":[null]}"#);
+    }
+
+    #[test]
+    fn further_lines_stand_under_the_first() {
+        let line = shown("one\ntwo\n\nthree".into(), Style::Plain);
+        assert_eq!(line, "20260110-153000-0001 architect -> task: one\n    two\n    \n    three");
+    }
+
+    #[test]
+    fn a_terminal_gets_the_age_and_no_control_characters() {
+        let line = shown("\x1b[2Jgone\u{202e}\u{9b}31m\x07".into(), EYES);
+        let expected = "20260110-153000-0001 (2m ago) architect -> task: \\u{1b}[2Jgone\\u{202e}\\u{9b}31m\\u{7}";
+        assert_eq!(line, expected);
+        assert!(shown("\x1b[2J".into(), Style::Plain).contains('\x1b'), "a pipe gets the bytes as they are");
+        assert!(shown("x".into(), Style::Terminal { colour: true }).contains("\x1b[1;36marchitect\x1b[0m"));
+    }
+
+    #[test]
+    fn every_recipient_and_the_urgency_are_shown() {
+        let mut sent = sample("x".into());
+        sent.more.cc = vec!["@bob".parse().unwrap()];
+        sent.priority = Priority::High;
+        let now = sent.time;
+        assert_eq!(message(&sent, Style::Plain, now), "20260110-153000-0001 architect -> task, @bob: x");
+        assert!(message(&sent, EYES, now).contains("-> task, @bob [high]: x"));
+    }
+
+    #[test]
+    fn the_style_follows_the_output() {
+        let none = |_: &str| None;
+        assert!(matches!(Style::choose(true, true, none), Style::Json));
+        assert!(matches!(Style::choose(false, false, none), Style::Plain));
+        assert!(matches!(Style::choose(false, true, none), Style::Terminal { colour: true }));
+        let no_colour = |name: &str| (name == "NO_COLOR").then(|| "1".to_string());
+        assert!(matches!(Style::choose(false, true, no_colour), Style::Terminal { colour: false }));
+        let dumb = |name: &str| (name == "TERM").then(|| "dumb".to_string());
+        assert!(matches!(Style::choose(false, true, dumb), Style::Terminal { colour: false }));
+    }
+
+    #[test]
+    fn ages() {
+        let check = |seconds: u64, expect: &str| assert_eq!(ago(Duration::from_secs(seconds)), expect);
+        check(0, "0s ago");
+        check(59, "59s ago");
+        check(125, "2m ago");
+        check(3_600, "1h ago");
+        check(200_000, "2d ago");
+    }
+
+    #[test]
+    fn agents_are_shown_as_the_specification_does() {
+        let now: Timestamp = "2026-01-10T15:30:00Z".parse().unwrap();
+        let row = |quiet: u64, status: Option<&str>| {
+            let seen = now.before(Duration::from_secs(quiet));
+            let agent = AgentView {
+                name: "a".parse().unwrap(),
+                host: None,
+                status: status.map(String::from),
+                state: AgentState::after(Duration::from_secs(quiet)),
+                first_seen: seen,
+                last_seen: seen,
+            };
+            agent_row(&agent, now)[1..].join(" | ")
+        };
+        assert_eq!(row(120, None), "2m ago | idle");
+        assert_eq!(row(5, Some("working on auth")), "active | working on auth");
+        assert_eq!(row(3_600, None), "1h ago | offline");
+        assert_eq!(row(3_600, Some("a\nb\x1b")), "1h ago | offline: a\\nb\\u{1b}");
+    }
+}

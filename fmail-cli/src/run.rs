@@ -1,0 +1,63 @@
+//! From arguments to an exit code.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind as Usage;
+use clap::{CommandFactory, FromArgMatches};
+use fmail_api::ErrorKind;
+use fmail_host::Environment;
+
+use crate::definition::Fmail;
+use crate::output::{Outcome, Stop, note, report};
+use crate::{commands, robot_help};
+
+/// Runs the command that `args` (with the program's name first) describe.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    // Asked for before anything is parsed: `fmail send --robot-help` has none of the arguments that `send` requires.
+    if let Some(command) = robot_help::asked(&args) {
+        return finish(robot_help::print(command.as_deref()));
+    }
+    let parsed = Fmail::command().try_get_matches_from(args).and_then(|matches| Fmail::from_arg_matches(&matches));
+    match parsed {
+        Ok(fmail) => finish(execute(fmail)),
+        Err(error) => usage(&error),
+    }
+}
+
+fn execute(fmail: Fmail) -> Outcome {
+    let environment = Environment::from_process()?;
+    commands::execute(fmail.command, environment, fmail.set)
+}
+
+fn finish(outcome: Outcome) -> ExitCode {
+    match outcome {
+        // Whoever read our output has seen enough, as `head` has: that is no failure of ours.
+        Ok(()) | Err(Stop::ReaderGone) => ExitCode::SUCCESS,
+        Err(Stop::Failed(error)) => {
+            report(&error);
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
+}
+
+/// Help and version go where they were asked for; what cannot be parsed is an error like any other.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        Usage::DisplayHelp | Usage::DisplayVersion => {
+            // Nothing can be done about a reader that is gone.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        Usage::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(ErrorKind::InvalidRequest.exit_code())
+        }
+        _ => {
+            let text = error.render().to_string();
+            note(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+            ExitCode::from(ErrorKind::InvalidRequest.exit_code())
+        }
+    }
+}

@@ -1,5 +1,9 @@
 //! The built-in stores: `files`, the default, and `memory`.
 
+mod clock;
+pub mod files;
 mod memory;
 
+pub use clock::SystemClock;
+pub use files::{Durability, FilesOptions, FilesStore};
 pub use memory::MemoryStore;

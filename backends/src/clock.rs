@@ -1,0 +1,28 @@
+//! The machine's own clock.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fmail_api::{Clock, Timestamp};
+use rustix::time::{ClockId, clock_gettime};
+
+/// The time as the operating system tells it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(since) => Timestamp::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos()),
+            Err(_) => Timestamp::from_unix(0, 0),
+        }
+    }
+
+    fn since_boot(&self) -> Duration {
+        #[cfg(target_os = "linux")]
+        let clock = ClockId::Boottime;
+        #[cfg(not(target_os = "linux"))]
+        let clock = ClockId::Monotonic;
+        let time = clock_gettime(clock);
+        Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+    }
+}

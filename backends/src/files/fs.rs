@@ -1,0 +1,299 @@
+//! The seam to the file system. Everything that the files store does to a disk goes through [`Fs`], so that a test can
+//! make any single operation fail and can record what a power cut would leave.
+//!
+//! Names are single components and directories are handles: no path is ever resolved by the kernel below `.fmail/`, so
+//! that a symlink inside it, planted by a clone or a peer, leads nowhere.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+
+/// An open directory. Copies share the handle.
+#[derive(Clone)]
+pub struct Dir(Arc<OwnedFd>);
+
+impl From<OwnedFd> for Dir {
+    fn from(handle: OwnedFd) -> Self {
+        Dir(Arc::new(handle))
+    }
+}
+
+impl Dir {
+    /// The descriptor's number under `/proc/self/fd`, for interfaces that take only a path.
+    pub fn proc_path(&self) -> String {
+        use std::os::fd::AsRawFd;
+        format!("/proc/self/fd/{}", self.0.as_raw_fd())
+    }
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// For reading; it has to be there.
+    Read,
+    /// For reading and writing; it has to be there.
+    ReadWrite,
+    /// For writing; it must not be there. With these permissions, whatever the umask adds or takes.
+    CreateNew(u32),
+    /// For reading and writing, created with these permissions when missing.
+    Create(u32),
+}
+
+/// What kind of thing a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link; never followed.
+    Symlink,
+    /// Anything else: a socket, a pipe, a device.
+    Other,
+}
+
+/// What is known of a file or directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// What it is.
+    pub kind: Kind,
+    /// Which one it is, on its file system.
+    pub inode: u64,
+    /// How many names it has.
+    pub links: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When its content changed, in nanoseconds since 1970.
+    pub modified: u64,
+    /// Who owns it.
+    pub owner: u32,
+}
+
+/// Every operation on the file system that the files store uses.
+pub trait Fs: Send + Sync {
+    /// Opens `name` in the directory at `path`; only the last step must not be a symlink.
+    fn open_top(&self, path: &Path, name: &str) -> io::Result<Dir>;
+    /// Creates a directory `name` in the directory at `path` and syncs the name to disk.
+    fn make_top(&self, path: &Path, name: &str) -> io::Result<()>;
+    /// What `name` in the directory at `path` is, without following a symlink.
+    fn stat_top(&self, path: &Path, name: &str) -> io::Result<Stat>;
+    /// Opens a directory.
+    fn open_dir(&self, at: &Dir, name: &str) -> io::Result<Dir>;
+    /// Creates a directory with these permissions.
+    fn make_dir(&self, at: &Dir, name: &str, mode: u32) -> io::Result<()>;
+    /// Calls `each` with every name in a directory, `.` and `..` apart, until it returns false.
+    fn list(&self, dir: &Dir, each: &mut dyn FnMut(&str, Kind) -> bool) -> io::Result<()>;
+    /// What is known of an open directory.
+    fn stat_dir(&self, dir: &Dir) -> io::Result<Stat>;
+    /// What is known of a name, without following it.
+    fn stat(&self, at: &Dir, name: &str) -> io::Result<Stat>;
+    /// Opens a file; a symlink is an error.
+    fn open(&self, at: &Dir, name: &str, how: Open) -> io::Result<File>;
+    /// What is known of an open file.
+    fn stat_file(&self, file: &File) -> io::Result<Stat>;
+    /// Reads at an offset until the buffer is full or the file ends.
+    fn read_at(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of it at an offset.
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Cuts or extends a file.
+    fn truncate(&self, file: &File, size: u64) -> io::Result<()>;
+    /// Makes a file's content durable.
+    fn sync_data(&self, file: &File) -> io::Result<()>;
+    /// Makes a directory's names durable.
+    fn sync_dir(&self, dir: &Dir) -> io::Result<()>;
+    /// Gives a file a further name; an existing name is an error.
+    fn link(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()>;
+    /// Moves a name, replacing what is there.
+    fn rename(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()>;
+    /// Removes a file's name.
+    fn unlink(&self, at: &Dir, name: &str) -> io::Result<()>;
+    /// Takes the exclusive lock on a file: waits, or fails with `WouldBlock`.
+    fn lock(&self, file: &File, wait: bool) -> io::Result<()>;
+}
+
+/// The operating system's file system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealFs;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Fs for RealFs {
+    fn open_top(&self, path: &Path, name: &str) -> io::Result<Dir> {
+        let parent = open_parent(path)?;
+        Ok(rustix::fs::openat(&parent, name, DIRECTORY, Mode::empty())?.into())
+    }
+
+    fn make_top(&self, path: &Path, name: &str) -> io::Result<()> {
+        let parent = open_parent(path)?;
+        match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
+            Ok(()) => Ok(rustix::fs::fsync(&parent)?),
+            Err(rustix::io::Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn stat_top(&self, path: &Path, name: &str) -> io::Result<Stat> {
+        let parent = open_parent(path)?;
+        Ok(stat_from(&rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    fn open_dir(&self, at: &Dir, name: &str) -> io::Result<Dir> {
+        Ok(rustix::fs::openat(&at.0, name, DIRECTORY, Mode::empty())?.into())
+    }
+
+    fn make_dir(&self, at: &Dir, name: &str, mode: u32) -> io::Result<()> {
+        Ok(rustix::fs::mkdirat(&at.0, name, Mode::from_raw_mode(mode))?)
+    }
+
+    fn list(&self, dir: &Dir, each: &mut dyn FnMut(&str, Kind) -> bool) -> io::Result<()> {
+        // A fresh open, so that two listings of one handle do not share their position.
+        let fresh = rustix::fs::openat(&dir.0, ".", DIRECTORY, Mode::empty())?;
+        let mut buffer = Vec::with_capacity(64 * 1024);
+        let mut entries = rustix::fs::RawDir::new(&fresh, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if name != "." && name != ".." && !each(name, kind_from(entry.file_type())) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn stat_dir(&self, dir: &Dir) -> io::Result<Stat> {
+        Ok(stat_from(&rustix::fs::fstat(&dir.0)?))
+    }
+
+    fn stat(&self, at: &Dir, name: &str) -> io::Result<Stat> {
+        Ok(stat_from(&rustix::fs::statat(&at.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    fn open(&self, at: &Dir, name: &str, how: Open) -> io::Result<File> {
+        // NONBLOCK: a pipe that someone planted must not hold us up. It means nothing for regular files.
+        let base = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let (flags, mode) = match how {
+            Open::Read => (OFlags::RDONLY, 0),
+            Open::ReadWrite => (OFlags::RDWR, 0),
+            Open::CreateNew(mode) => (OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode),
+            Open::Create(mode) => (OFlags::RDWR | OFlags::CREATE, mode),
+        };
+        Ok(File::from(rustix::fs::openat(&at.0, name, base | flags, Mode::from_raw_mode(mode))?))
+    }
+
+    fn stat_file(&self, file: &File) -> io::Result<Stat> {
+        Ok(stat_from(&rustix::fs::fstat(file.as_fd())?))
+    }
+
+    fn read_at(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        file.write_all_at(bytes, offset)
+    }
+
+    fn truncate(&self, file: &File, size: u64) -> io::Result<()> {
+        file.set_len(size)
+    }
+
+    fn sync_data(&self, file: &File) -> io::Result<()> {
+        file.sync_data()
+    }
+
+    fn sync_dir(&self, dir: &Dir) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&dir.0)?)
+    }
+
+    fn link(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+        Ok(rustix::fs::linkat(&from.0, name, &to.0, new, AtFlags::empty())?)
+    }
+
+    fn rename(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&from.0, name, &to.0, new)?)
+    }
+
+    fn unlink(&self, at: &Dir, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&at.0, name, AtFlags::empty())?)
+    }
+
+    fn lock(&self, file: &File, wait: bool) -> io::Result<()> {
+        let how = if wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
+        loop {
+            match rustix::fs::flock(file.as_fd(), how) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+}
+
+fn open_parent(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+fn kind_from(kind: FileType) -> Kind {
+    match kind {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink,
+        _ => Kind::Other,
+    }
+}
+
+fn stat_from(stat: &rustix::fs::Stat) -> Stat {
+    let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
+    Stat {
+        kind: kind_from(FileType::from_raw_mode(stat.st_mode)),
+        inode: stat.st_ino,
+        links: u64::from(stat.st_nlink as u32),
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        modified: seconds * 1_000_000_000 + stat.st_mtime_nsec as u64,
+        owner: stat.st_uid,
+    }
+}
+
+/// Reads a whole regular file, up to `limit` bytes; anything else is an error that says what it is.
+pub fn read_file(fs: &dyn Fs, at: &Dir, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+    let file = fs.open(at, name, Open::Read)?;
+    let stat = fs.stat_file(&file)?;
+    if stat.kind != Kind::File {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file"));
+    }
+    if stat.size > limit {
+        let text = format!("it has {} bytes, at most {limit} are read", stat.size);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    let mut bytes = vec![0; stat.size as usize];
+    let count = fs.read_at(&file, &mut bytes, 0)?;
+    bytes.truncate(count);
+    Ok(bytes)
+}
+
+/// Opens a directory, creating it and syncing its name when it is missing.
+pub fn ensure_dir(fs: &dyn Fs, at: &Dir, name: &str, mode: u32) -> io::Result<Dir> {
+    match fs.open_dir(at, name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            match fs.make_dir(at, name, mode) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => fs.sync_dir(at)?,
+            }
+            fs.open_dir(at, name)
+        }
+        other => other,
+    }
+}

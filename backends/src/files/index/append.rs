@@ -1,0 +1,159 @@
+//! Changing the index. Whoever does this holds the project's lock.
+//!
+//! The order of writes is: new slots behind the committed ones, then rows and buckets, then the state that commits. A
+//! process that is killed in between leaves a file that is longer than its state says, and the next holder of the lock
+//! rebuilds. Nothing here is synced: after a power cut the index is rebuilt anyway.
+
+use fmail_api::{ContentHash, MessageId, Result, Target};
+
+use super::format::{self, Entry, Key, ROW_SLOTS, Row, STATE_AT, State, slot_offset};
+use super::{Index, damaged};
+use crate::files::layout;
+
+/// A message that has just got its place on disk.
+pub struct Arrival {
+    /// Its id.
+    pub id: MessageId,
+    /// Its time, in seconds since 1970.
+    pub time: i64,
+    /// Fingerprint of its sender.
+    pub from: u64,
+    /// Fingerprint of its thread, 0 without one.
+    pub thread: u64,
+    /// Hashes by which it is found again: its idempotency key, its origin.
+    pub keys: Vec<ContentHash>,
+    /// Above this id it counts as out of order: a planted file must not drag our ids into the future.
+    pub latest: MessageId,
+}
+
+/// A series of changes under the lock.
+pub struct Changes<'a> {
+    index: &'a Index,
+    /// The state as it is after the changes so far.
+    pub state: State,
+}
+
+impl<'a> Changes<'a> {
+    /// Begins, unless a process died in the middle of its changes.
+    pub fn begin(index: &'a Index) -> Result<Self> {
+        let state = index.state()?;
+        if index.is_settled(&state) { Ok(Changes { index, state }) } else { Err(damaged()) }
+    }
+
+    /// The row of a mailbox, made when it is missing.
+    pub fn ensure_row(&mut self, target: &Target) -> Result<(u32, Row)> {
+        if let Some(found) = self.index.find_row(&self.state, target)? {
+            return Ok(found);
+        }
+        let (_, name, _) = layout::target_dir(target);
+        let bucket = format::ROW_BUCKETS_AT + u64::from(format::row_bucket(target.is_direct(), name)) * 4;
+        let number = self.state.committed + 1;
+        let mut row = Row::new(target.clone());
+        row.next = self.read_bucket(bucket)?;
+        row.previous_row = self.state.rows;
+        self.write(&row.encode(), slot_offset(number))?;
+        self.write(&number.to_le_bytes(), bucket)?;
+        self.state.rows = number;
+        self.state.committed += ROW_SLOTS;
+        self.commit()?;
+        Ok((number, row))
+    }
+
+    /// Announces a message in all its mailboxes. Returns its first slot.
+    pub fn arrive(&mut self, arrival: &Arrival, mailboxes: &mut [(u32, Row)]) -> Result<u32> {
+        let first = self.state.committed + 1;
+        let regular = arrival.id.ticks() > self.state.high && arrival.id <= arrival.latest;
+        let mut bytes = Vec::with_capacity((mailboxes.len() + 1) * format::SLOT as usize);
+        let mut irregular = self.state.irregular;
+        let parts = mailboxes.len() as u8;
+        for (part, (row, mailbox)) in mailboxes.iter_mut().enumerate() {
+            let number = first + part as u32;
+            let entry = Entry {
+                id: arrival.id,
+                time: arrival.time,
+                row: *row,
+                previous: mailbox.newest,
+                from: arrival.from,
+                thread: arrival.thread,
+                previous_irregular: if regular { 0 } else { irregular },
+                part: part as u8,
+                parts,
+                irregular: !regular,
+                removed: false,
+            };
+            if !regular {
+                irregular = number;
+            }
+            mailbox.newest = number;
+            mailbox.live += 1;
+            if arrival.id.ticks() >= mailbox.last_id {
+                (mailbox.last_id, mailbox.last_time) = (arrival.id.ticks(), arrival.time);
+            }
+            bytes.extend_from_slice(&entry.encode());
+        }
+        let mut end = first + mailboxes.len() as u32 - 1;
+        let mut buckets = Vec::new();
+        for hash in &arrival.keys {
+            end += 1;
+            let bucket = format::KEY_BUCKETS_AT + u64::from(format::key_bucket(*hash)) * 4;
+            let next = match buckets.iter().rev().find(|(_, at)| *at == bucket) {
+                Some((number, _)) => *number,
+                None => self.read_bucket(bucket)?,
+            };
+            bytes.extend_from_slice(&Key { hash: *hash, entry: first, next, time: arrival.time }.encode());
+            buckets.push((end, bucket));
+        }
+        self.write(&bytes, slot_offset(first))?;
+        for (number, row) in mailboxes.iter() {
+            self.write(&row.encode(), slot_offset(*number))?;
+        }
+        for (number, bucket) in buckets {
+            self.write(&u32::to_le_bytes(number), bucket)?;
+        }
+        if regular {
+            self.state.high = arrival.id.ticks();
+        } else {
+            self.state.irregular = irregular;
+            self.state.irregular_max = self.state.irregular_max.max(arrival.id.ticks());
+        }
+        self.state.committed = end;
+        self.commit()?;
+        Ok(first)
+    }
+
+    /// Writes a row in place.
+    pub fn set_row(&mut self, number: u32, row: &Row) -> Result<()> {
+        self.write(&row.encode(), slot_offset(number))
+    }
+
+    /// Says that entries are about to change in place, or no longer do.
+    pub fn set_busy(&mut self, busy: bool) -> Result<()> {
+        self.state.busy = busy;
+        self.commit()
+    }
+
+    /// Marks an entry as removed.
+    pub fn mark_removed(&mut self, number: u32, mut entry: Entry) -> Result<()> {
+        entry.removed = true;
+        self.state.removed += 1;
+        self.write(&entry.encode(), slot_offset(number))
+    }
+
+    /// Makes the changes visible.
+    pub fn commit(&mut self) -> Result<()> {
+        self.write(&self.state.encode(), STATE_AT)
+    }
+
+    fn read_bucket(&self, at: u64) -> Result<u32> {
+        let mut bytes = [0; 4];
+        let read = self.index.fs.read_at(&self.index.file, &mut bytes, at);
+        match read.map_err(|error| self.index.failed(&error))? {
+            4 => Ok(u32::from_le_bytes(bytes)),
+            _ => Err(damaged()),
+        }
+    }
+
+    fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
+        self.index.fs.write_at(&self.index.file, bytes, at).map_err(|error| self.index.failed(&error))
+    }
+}

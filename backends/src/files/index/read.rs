@@ -1,0 +1,220 @@
+//! Reading the index: by slot, by mailbox, by id.
+
+use fmail_api::{ContentHash, MessageId, Result, Target};
+
+use super::format::{self, Entry, Key, ROW_SLOTS, Row, SLOT, Slot, State, slot_offset};
+use super::{Index, damaged};
+use crate::files::layout;
+
+/// How many slots are read at a time: a page for chains, more for whole scans.
+const CHAIN_BLOCK: u32 = 64;
+const SCAN_BLOCK: u32 = 1024;
+
+/// Reads slots in blocks, and keeps the last block.
+pub struct Slots<'a> {
+    index: &'a Index,
+    end: u32,
+    size: u32,
+    first: u32,
+    block: Vec<u8>,
+}
+
+impl<'a> Slots<'a> {
+    fn new(index: &'a Index, state: &State, size: u32) -> Self {
+        Slots { index, end: state.committed, size, first: 0, block: Vec::new() }
+    }
+
+    /// What slot `number` holds.
+    pub fn get(&mut self, number: u32) -> Result<Slot> {
+        if number == 0 || number > self.end {
+            return Err(damaged());
+        }
+        let held = (self.block.len() as u64 / SLOT) as u32;
+        if self.first == 0 || number < self.first || number >= self.first + held {
+            self.load(number)?;
+        }
+        let at = ((number - self.first) as usize) * SLOT as usize;
+        Ok(Slot::decode(self.block.get(at..at + SLOT as usize).ok_or_else(damaged)?))
+    }
+
+    /// The entry in slot `number`; anything else there is damage.
+    pub fn entry(&mut self, number: u32) -> Result<Entry> {
+        match self.get(number)? {
+            Slot::Entry(entry) => Ok(entry),
+            _ => Err(damaged()),
+        }
+    }
+
+    /// Whether slot `number` was committed when the reader was made.
+    pub fn holds(&self, number: u32) -> bool {
+        number <= self.end
+    }
+
+    /// The entry in slot `number`, also when a writer has just chained it and not yet committed it.
+    pub fn entry_even_uncommitted(&mut self, number: u32) -> Result<Entry> {
+        if self.holds(number) {
+            return self.entry(number);
+        }
+        let mut bytes = [0; SLOT as usize];
+        let read = self.index.fs.read_at(&self.index.file, &mut bytes, slot_offset(number));
+        match (read.map_err(|error| self.index.failed(&error))?, Slot::decode(&bytes)) {
+            (64, Slot::Entry(entry)) => Ok(entry),
+            _ => Err(damaged()),
+        }
+    }
+
+    fn load(&mut self, number: u32) -> Result<()> {
+        let first = (number - 1) / self.size * self.size + 1;
+        let count = self.size.min(self.end - first + 1);
+        self.block.resize(count as usize * SLOT as usize, 0);
+        let read = self.index.fs.read_at(&self.index.file, &mut self.block, slot_offset(first));
+        let read = read.map_err(|error| self.index.failed(&error))?;
+        self.block.truncate(read);
+        self.first = first;
+        Ok(())
+    }
+}
+
+impl Index {
+    /// A reader for jumping about.
+    pub fn chain(&self, state: &State) -> Slots<'_> {
+        Slots::new(self, state, CHAIN_BLOCK)
+    }
+
+    /// A reader for going over many slots in turn.
+    pub fn sweep(&self, state: &State) -> Slots<'_> {
+        Slots::new(self, state, SCAN_BLOCK)
+    }
+
+    /// The row in slot `number`.
+    pub fn row(&self, number: u32) -> Result<Row> {
+        for _ in 0..1_000 {
+            let mut bytes = [0; 192];
+            let read = self.fs.read_at(&self.file, &mut bytes, slot_offset(number.max(1)));
+            if read.map_err(|error| self.failed(&error))? != bytes.len() {
+                break;
+            }
+            if let Some(row) = Row::decode(&bytes) {
+                return Ok(row);
+            }
+            std::thread::yield_now();
+        }
+        Err(damaged())
+    }
+
+    /// The row of a mailbox, if it has one.
+    pub fn find_row(&self, state: &State, target: &Target) -> Result<Option<(u32, Row)>> {
+        let (_, name, _) = layout::target_dir(target);
+        let mut number = self.bucket(format::ROW_BUCKETS_AT, format::row_bucket(target.is_direct(), name))?;
+        // A bucket may already name a row that is not committed yet; its own chain leads back to those that are.
+        while number != 0 {
+            let row = self.row(number)?;
+            if row.target == *target {
+                return Ok((number + ROW_SLOTS - 1 <= state.committed).then_some((number, row)));
+            }
+            number = row.next;
+        }
+        Ok(None)
+    }
+
+    /// Every row, the newest mailbox first.
+    pub fn rows(&self, state: &State) -> Result<Vec<(u32, Row)>> {
+        let mut rows = Vec::new();
+        let mut number = state.rows;
+        while number != 0 {
+            let row = self.row(number)?;
+            let next = row.previous_row;
+            rows.push((number, row));
+            number = if next < number { next } else { return Err(damaged()) };
+        }
+        Ok(rows)
+    }
+
+    /// The newest use of an idempotency key.
+    pub fn find_key(&self, state: &State, hash: ContentHash) -> Result<Option<Key>> {
+        let mut number = self.bucket(format::KEY_BUCKETS_AT, format::key_bucket(hash))?;
+        let mut slots = self.chain(state);
+        while number != 0 {
+            match slots.get(number)? {
+                Slot::Key(key) if key.hash == hash => return Ok(Some(key)),
+                Slot::Key(key) => number = key.next,
+                _ => return Err(damaged()),
+            }
+        }
+        Ok(None)
+    }
+
+    fn bucket(&self, at: u64, bucket: u32) -> Result<u32> {
+        let mut bytes = [0; 4];
+        let read = self.fs.read_at(&self.file, &mut bytes, at + u64::from(bucket) * 4);
+        match read.map_err(|error| self.failed(&error))? {
+            4 => Ok(u32::from_le_bytes(bytes)),
+            _ => Err(damaged()),
+        }
+    }
+
+    /// The entries that are out of order, the newest arrival first, with their slots.
+    pub fn irregular(&self, state: &State) -> Result<Vec<(u32, Entry)>> {
+        let mut slots = self.chain(state);
+        let mut found = Vec::new();
+        let mut number = state.irregular;
+        while number != 0 {
+            let entry = slots.entry(number)?;
+            found.push((number, entry));
+            let next = entry.previous_irregular;
+            number = if next < number { next } else { return Err(damaged()) };
+        }
+        Ok(found)
+    }
+
+    /// The first slot at or behind `from` that begins a message in order, if there is one before `end`.
+    fn next_regular(slots: &mut Slots<'_>, from: u32, end: u32) -> Result<Option<(u32, Entry)>> {
+        for number in from..end {
+            match slots.get(number)? {
+                Slot::Entry(entry) if !entry.irregular && entry.part == 0 => return Ok(Some((number, entry))),
+                Slot::Damaged => return Err(damaged()),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first slot whose message is in order and has an id of at least `id`; one past the end when none has.
+    pub fn first_at_least(&self, state: &State, id: MessageId) -> Result<u32> {
+        let mut slots = self.chain(state);
+        let (mut low, mut high) = (1, state.committed + 1);
+        // Everything in order before `low` is below `id`, everything in order from `high` on is not.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match Self::next_regular(&mut slots, middle, high)? {
+                Some((number, entry)) if entry.id < id => low = number + 1,
+                _ => high = middle,
+            }
+        }
+        Ok(match Self::next_regular(&mut slots, low, state.committed + 1)? {
+            Some((number, _)) => number,
+            None => state.committed + 1,
+        })
+    }
+
+    /// Every place where a message with this id stands, removed ones apart.
+    pub fn find(&self, state: &State, id: MessageId) -> Result<Vec<(u32, Entry)>> {
+        let mut found = Vec::new();
+        let start = self.first_at_least(state, id)?;
+        let mut slots = self.chain(state);
+        for number in start..=state.committed {
+            match slots.get(number)? {
+                Slot::Entry(entry) if entry.irregular => {}
+                Slot::Entry(entry) if entry.id == id => found.push((number, entry)),
+                Slot::Entry(_) => break,
+                Slot::Damaged => return Err(damaged()),
+                _ => {}
+            }
+        }
+        if state.irregular != 0 && state.irregular_max >= id.ticks() {
+            found.extend(self.irregular(state)?.into_iter().filter(|(_, entry)| entry.id == id));
+        }
+        found.retain(|(_, entry)| !entry.removed);
+        Ok(found)
+    }
+}

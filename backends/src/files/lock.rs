@@ -1,0 +1,76 @@
+//! The project's lock: one writer at a time, whatever process it is in.
+//!
+//! An flock on `.fmail/lock`. The kernel frees it when its holder dies, even by kill -9. It is held for a few file
+//! operations, never while waiting for anything else.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use fmail_api::{Error, ErrorKind, Result};
+
+use super::fs::{Dir, Fs, Open};
+use super::layout;
+
+/// The lock, until it is dropped.
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock, waiting for at most `timeout`.
+    pub fn acquire(fs: &Arc<dyn Fs>, top: &Dir, timeout: Duration) -> Result<Lock> {
+        let refused = |error: io::Error| Error::io(".fmail/lock cannot be taken", &error);
+        let file = fs.open(top, layout::LOCK, Open::Create(0o600)).map_err(refused)?;
+        let file = match fs.lock(&file, false) {
+            Ok(()) => file,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait(fs, file, timeout)?,
+            Err(error) => return Err(refused(error)),
+        };
+        // The next one in line is told who holds it; nothing depends on this, so a failure does not matter.
+        let _ = fs.write_at(&file, format!("{:<10}\n", std::process::id()).as_bytes(), 0);
+        Ok(Lock { _file: file })
+    }
+}
+
+/// Waits in the kernel's queue, which is fair, on a thread of its own, because an flock has no timeout. When we give up,
+/// the thread still gets the lock at some time, finds nobody to hand it to, and lets it go.
+fn wait(fs: &Arc<dyn Fs>, file: File, timeout: Duration) -> Result<File> {
+    let reader = file.try_clone().map_err(|error| Error::io(".fmail/lock", &error))?;
+    if timeout.is_zero() {
+        return Err(busy(fs, &reader, timeout));
+    }
+    let (sender, receiver) = sync_channel(1);
+    let blocking = fs.clone();
+    let spawned = std::thread::Builder::new().name("fmail-lock".into()).spawn(move || {
+        let result = blocking.lock(&file, true).map(|()| file);
+        // Nobody waits any more: dropping the file frees the lock.
+        let _ = sender.send(result);
+    });
+    spawned.map_err(|error| Error::io("no thread to wait for .fmail/lock", &error))?;
+    match receiver.recv_timeout(timeout) {
+        Ok(result) => result.map_err(|error| Error::io(".fmail/lock cannot be taken", &error)),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(busy(fs, &reader, timeout)),
+    }
+}
+
+fn busy(fs: &Arc<dyn Fs>, file: &File, timeout: Duration) -> Error {
+    let mut bytes = [0; 10];
+    let holder = match fs.read_at(file, &mut bytes, 0) {
+        Ok(10) => std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse::<u32>().ok()),
+        _ => None,
+    };
+    let who = match holder {
+        Some(pid) => match std::fs::read_to_string(format!("/proc/{pid}/comm")) {
+            Ok(name) => format!("process {pid} ({})", name.trim()),
+            Err(_) => format!("process {pid}"),
+        },
+        None => "another process".into(),
+    };
+    let text =
+        format!(".fmail/lock is held by {who} for more than {:.1} s; nothing was written", timeout.as_secs_f64());
+    Error::new(ErrorKind::Backpressure, text)
+        .help("try again; if that process is stopped, continue or end it, and the lock is free at once")
+}

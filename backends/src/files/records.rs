@@ -1,0 +1,192 @@
+//! Records as files: `agents/<name>.json`, `project.json`, and all others below `records/`.
+//!
+//! The revision is a hash of the file, so that an edit by hand counts as a change.
+
+use std::io;
+
+use fmail_api::{Error, ErrorKind, Expect, Record, RecordKey, Result, Revision};
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use serde_json::Value;
+
+use super::fs::{Dir, Kind, ensure_dir, read_file};
+use super::layout;
+use super::session::Session;
+
+/// The largest record that is read.
+const MAX_RECORD: u64 = 16 * 1024 * 1024;
+
+impl Session {
+    /// Reads a record.
+    pub fn get(&self, key: &RecordKey) -> Result<Option<Record>> {
+        let Some(top) = self.top()? else { return Ok(None) };
+        let found = self.record_dir(&top, key).and_then(|dir| self.record_bytes(&dir, key));
+        match found {
+            Ok(bytes) => decode(key, &bytes).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unreadable(key, &error)),
+        }
+    }
+
+    fn record_dir(&self, top: &Dir, key: &RecordKey) -> io::Result<Dir> {
+        let (dirs, _) = layout::record_path(key);
+        dirs.iter().try_fold(top.clone(), |dir, name| self.fs().open_dir(&dir, name))
+    }
+
+    fn record_bytes(&self, dir: &Dir, key: &RecordKey) -> io::Result<Vec<u8>> {
+        read_file(self.fs(), dir, &layout::record_path(key).1, MAX_RECORD)
+    }
+
+    /// Writes a record if it is as the caller expects.
+    pub fn put(&self, key: &RecordKey, expect: &Expect, value: &Value, durable: bool) -> Result<Revision> {
+        let top = self.top_for_writing()?;
+        let _lock = self.lock(&top)?;
+        let (dirs, file) = layout::record_path(key);
+        let dir =
+            dirs.iter().try_fold(top.clone(), |dir, name| ensure_dir(self.fs(), &dir, name, layout::parent_mode(name)));
+        let dir = dir.map_err(|error| unwritable(key, &error))?;
+        self.check_expectation(&dir, key, expect)?;
+        let value = self.with_format(key, value);
+        let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
+        text.push('\n');
+        self.replace(&top, &file, &dir, text.as_bytes(), layout::record_mode(key), durable)?;
+        Ok(Revision::of_content(text.as_bytes()))
+    }
+
+    /// The project's record always tells the layout of its files.
+    fn with_format(&self, key: &RecordKey, value: &Value) -> Value {
+        let mut value = value.clone();
+        if *key == RecordKey::project()
+            && let Some(fields) = value.as_object_mut()
+        {
+            fields.insert("format".into(), fmail_api::FORMAT_VERSION.into());
+        }
+        value
+    }
+
+    fn check_expectation(&self, dir: &Dir, key: &RecordKey, expect: &Expect) -> Result<()> {
+        if *expect == Expect::Anything {
+            return Ok(());
+        }
+        let current = match self.record_bytes(dir, key) {
+            Ok(bytes) => Some(Revision::of_content(&bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unreadable(key, &error)),
+        };
+        match (expect, current) {
+            (Expect::Absent, None) => Ok(()),
+            (Expect::Revision(wanted), Some(found)) if *wanted == found => Ok(()),
+            (_, None) => Err(Error::new(ErrorKind::Conflict, format!("the record `{key}` is gone"))),
+            _ => Err(Error::new(ErrorKind::Conflict, format!("the record `{key}` was changed by someone else"))),
+        }
+    }
+
+    /// Removes a record if it is as the caller expects.
+    pub fn delete(&self, key: &RecordKey, expect: &Expect) -> Result<()> {
+        let Some(top) = self.top()? else {
+            return match expect {
+                Expect::Revision(_) => Err(Error::new(ErrorKind::Conflict, format!("the record `{key}` is gone"))),
+                _ => Ok(()),
+            };
+        };
+        let _lock = self.lock(&top)?;
+        let dir = match self.record_dir(&top, key) {
+            Ok(dir) => dir,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !matches!(expect, Expect::Revision(_)) => {
+                return Ok(());
+            }
+            Err(error) => return Err(unreadable(key, &error)),
+        };
+        self.check_expectation(&dir, key, expect)?;
+        match self.fs().unlink(&dir, &layout::record_path(key).1) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unwritable(key, &error)),
+            Err(_) => Ok(()),
+            Ok(()) => self.fs().sync_dir(&dir).map_err(|error| unwritable(key, &error)),
+        }
+    }
+
+    /// Lists the records under a prefix, in order of their keys.
+    pub fn list(self: &std::sync::Arc<Self>, prefix: &str) -> Result<BoxStream<'static, Result<Record>>> {
+        let Some(top) = self.top()? else { return Ok(stream::empty().boxed()) };
+        let mut keys = Vec::new();
+        let prefix = prefix.trim_end_matches('/');
+        self.collect(&top, layout::AGENTS, layout::AGENTS, prefix, &mut keys)?;
+        self.collect(&top, layout::RECORDS, "", prefix, &mut keys)?;
+        if RecordKey::project().is_under(prefix) {
+            keys.push(Ok(RecordKey::project()));
+        }
+        keys.sort_by(|one, two| one.as_ref().ok().cmp(&two.as_ref().ok()));
+        let session = self.clone();
+        let records = keys.into_iter().filter_map(move |key| match key {
+            Ok(key) => session.get(&key).transpose(),
+            Err(error) => Some(Err(error)),
+        });
+        Ok(stream::iter(records).boxed())
+    }
+
+    /// Gathers the keys below a directory. A file whose name is no key is told, not passed over.
+    fn collect(&self, at: &Dir, name: &str, path: &str, prefix: &str, keys: &mut Vec<Result<RecordKey>>) -> Result<()> {
+        let failed =
+            |error: io::Error| Error::io(format!(".fmail: the records below `{name}` cannot be listed"), &error);
+        let dir = match self.fs().open_dir(at, name) {
+            Ok(dir) => dir,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut found: Vec<(String, Kind)> = Vec::new();
+        self.fs()
+            .list(&dir, &mut |name, kind| {
+                found.push((name.to_string(), kind));
+                true
+            })
+            .map_err(failed)?;
+        let join = |name: &str| if path.is_empty() { name.to_string() } else { format!("{path}/{name}") };
+        for (name, kind) in found {
+            let below = join(&name);
+            if kind == Kind::Directory {
+                let related =
+                    prefix.is_empty() || below.starts_with(prefix) || prefix.starts_with(&format!("{below}/"));
+                if related {
+                    self.collect(&dir, &name, &below, prefix, keys)?;
+                }
+                continue;
+            }
+            let Some(stem) = name.strip_suffix(".json") else { continue };
+            match join(stem).parse::<RecordKey>() {
+                Ok(key) if key.is_under(prefix) => keys.push(Ok(key)),
+                Ok(_) => {}
+                Err(error) => keys.push(Err(Error::new(ErrorKind::Corrupt, format!("{below}: {}", error.message())))),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn decode(key: &RecordKey, bytes: &[u8]) -> Result<Record> {
+    let value = serde_json::from_slice(bytes).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, format!("{} is not JSON: {error}", place(key)))
+            .help("repair the file, or move it away; fmail leaves it as it is")
+    })?;
+    Ok(Record { key: key.clone(), revision: Revision::of_content(bytes), value })
+}
+
+/// A record's path as people write it.
+fn place(key: &RecordKey) -> String {
+    let (dirs, file) = layout::record_path(key);
+    format!(".fmail/{}{}{file}", dirs.join("/"), if dirs.is_empty() { "" } else { "/" })
+}
+
+fn unreadable(key: &RecordKey, error: &io::Error) -> Error {
+    let odd = error.kind() == io::ErrorKind::InvalidData
+        || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+        || error.raw_os_error() == Some(rustix::io::Errno::NOTDIR.raw_os_error());
+    if odd {
+        return Error::new(ErrorKind::Corrupt, format!("{} cannot be read: {error}", place(key)))
+            .help("fmail follows no link below .fmail and reads only regular files; move it away");
+    }
+    Error::io(format!("{} cannot be read", place(key)), error)
+}
+
+fn unwritable(key: &RecordKey, error: &io::Error) -> Error {
+    Error::io(format!("{} cannot be written", place(key)), error)
+}

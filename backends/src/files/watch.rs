@@ -1,0 +1,255 @@
+//! Delivering what arrives.
+//!
+//! A watch reads the index from where it stands; events of the kernel only tell it to look again. So nothing depends on
+//! an event being complete or in order, and a watcher that reads slowly costs nothing.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use fmail_api::{Cursor, ErrorKind, Event, EventStream, MessageId, Query, Result, Target};
+use futures::Stream;
+use rustix::event::EventfdFlags;
+use std::os::fd::OwnedFd;
+
+use super::index::{Index, Slot, State, damaged};
+use super::reader::Reader;
+use super::scan::{Position, Sieve, expired, read_event};
+use super::session::{Session, relock};
+
+mod hub;
+
+/// How many events a watch reads ahead.
+const READ_AHEAD: usize = 64;
+/// A watch to which nothing fits says how far it is after this many entries.
+const PROGRESS_AFTER: u32 = 4096;
+
+/// Wakes the watches of a store: one thread, one set of kernel events, however many watches there are.
+pub struct Hub {
+    wakers: Mutex<HashMap<u64, Option<Waker>>>,
+    next: AtomicU64,
+    stop: OwnedFd,
+}
+
+impl Hub {
+    fn wake_all(&self) {
+        for waker in relock(&self.wakers).values_mut().filter_map(Option::take) {
+            waker.wake();
+        }
+    }
+
+    fn register(&self, watch: u64, waker: &Waker) {
+        relock(&self.wakers).insert(watch, Some(waker.clone()));
+    }
+}
+
+impl Session {
+    /// Delivers what arrives behind a cursor.
+    pub fn watch(self: &Arc<Self>, query: Query, from: &Cursor) -> Result<EventStream> {
+        let mut position = Position::parse(from)?;
+        let mut index = None;
+        if position.epoch != 0 {
+            let top = self.top()?.ok_or_else(expired)?;
+            let current = self.index(&top)?;
+            if current.epoch != position.epoch || position.slot > current.state()?.committed {
+                return Err(expired());
+            }
+            index = Some(current);
+        } else {
+            position = Position::START;
+        }
+        let hub = self.join_hub()?;
+        let id = hub.next.fetch_add(1, Ordering::Relaxed);
+        relock(&hub.wakers).insert(id, None);
+        let query = Query { since: None, limit: None, ..query };
+        Ok(Box::pin(Watch {
+            session: self.clone(),
+            hub,
+            id,
+            query,
+            position,
+            index,
+            sieve: None,
+            missed: VecDeque::new(),
+            ready: VecDeque::new(),
+            last: MessageId::MIN,
+            quiet: 0,
+            ended: false,
+        }))
+    }
+
+    fn join_hub(self: &Arc<Self>) -> Result<Arc<Hub>> {
+        let mut hub = relock(&self.hub);
+        if let Some(hub) = hub.as_ref() {
+            return Ok(hub.clone());
+        }
+        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| fmail_api::Error::io("no event descriptor for watching", &error.into()))?;
+        let new = Arc::new(Hub { wakers: Mutex::default(), next: AtomicU64::new(1), stop });
+        hub::start(self.clone(), new.clone())?;
+        *hub = Some(new.clone());
+        Ok(new)
+    }
+}
+
+/// One watch.
+struct Watch {
+    session: Arc<Session>,
+    hub: Arc<Hub>,
+    id: u64,
+    query: Query,
+    /// Everything up to here was looked at.
+    position: Position,
+    /// The index that the position is in.
+    index: Option<Arc<Index>>,
+    sieve: Option<Sieve>,
+    /// Entries of a rebuilt index that were not delivered from the one before.
+    missed: VecDeque<u32>,
+    ready: VecDeque<Result<Event>>,
+    last: MessageId,
+    quiet: u32,
+    ended: bool,
+}
+
+impl Stream for Watch {
+    type Item = Result<Event>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let watch = &mut *self;
+        if watch.ended {
+            return Poll::Ready(None);
+        }
+        if watch.ready.is_empty() {
+            // First ask to be woken, then look: what arrives in between wakes us again.
+            watch.hub.register(watch.id, context.waker());
+            if let Err(error) = watch.advance() {
+                watch.ready.push_back(Err(error));
+            }
+        }
+        match watch.ready.pop_front() {
+            Some(event) => {
+                watch.ended = event.is_err();
+                Poll::Ready(Some(event))
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut hub = relock(&self.session.hub);
+        let mut wakers = relock(&self.hub.wakers);
+        wakers.remove(&self.id);
+        if wakers.is_empty() && hub.as_ref().is_some_and(|current| Arc::ptr_eq(current, &self.hub)) {
+            *hub = None;
+            let _ = rustix::io::write(&self.hub.stop, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Watch {
+    /// Reads what has come since, up to a bound.
+    fn advance(&mut self) -> Result<()> {
+        let Some(top) = self.session.top()? else { return Ok(()) };
+        let index = match self.session.index(&top) {
+            // Someone is at work; its end wakes us.
+            Err(error) if error.kind() == ErrorKind::Backpressure => return Ok(()),
+            other => other?,
+        };
+        let state = index.state()?;
+        if index.epoch != self.position.epoch {
+            self.change_index(&index, &state)?;
+        }
+        let mut reader = Reader::new(&self.session, &top);
+        let mut sieve = match self.sieve.take() {
+            Some(sieve) => sieve,
+            None => Sieve::new(&self.query, &index, &state)?,
+        };
+        let mut slots = index.sweep(&state);
+        while self.ready.len() < READ_AHEAD {
+            let missed = self.missed.pop_front();
+            let slot = match missed {
+                Some(slot) => slot,
+                None if self.position.slot < state.committed => self.position.slot + 1,
+                None => break,
+            };
+            match slots.get(slot)? {
+                Slot::Entry(entry) => {
+                    if let Some(target) = sieve.accept(&index, &state, slot, &entry)? {
+                        let place = Position { epoch: index.epoch, slot };
+                        self.ready.extend(read_event(&mut reader, &self.query, place, entry.id, &target));
+                        self.quiet = 0;
+                    }
+                    self.last = self.last.max(entry.id);
+                }
+                Slot::Damaged => return Err(damaged()),
+                _ => {}
+            }
+            if missed.is_none() {
+                self.position.slot = slot;
+            }
+            self.quiet += 1;
+            if self.quiet >= PROGRESS_AFTER {
+                self.quiet = 0;
+                self.ready.push_back(Ok(Event::Progress(self.position.cursor())));
+            }
+        }
+        drop(slots);
+        self.sieve = Some(sieve);
+        self.index = Some(index);
+        Ok(())
+    }
+
+    /// Another index took the place of ours. What it holds and ours did not is still to be delivered.
+    fn change_index(&mut self, index: &Arc<Index>, state: &State) -> Result<()> {
+        self.sieve = None;
+        let before = self.position;
+        self.position = Position { epoch: index.epoch, slot: state.committed };
+        self.missed.clear();
+        if before == Position::START {
+            self.position.slot = 0;
+            return Ok(());
+        }
+        let seen = self.index.as_ref().and_then(|old| seen_before(old, before.slot).ok());
+        let rows: HashMap<u32, Target> = index.rows(state)?.into_iter().map(|(n, row)| (n, row.target)).collect();
+        let mut slots = index.sweep(state);
+        for slot in 1..=state.committed {
+            let Slot::Entry(entry) = slots.get(slot)? else { continue };
+            let known = match (&seen, rows.get(&entry.row)) {
+                (Some(seen), Some(target)) => seen.contains(&(entry.id, fingerprint(target))),
+                // The old index cannot be read any more: what is above the last one delivered is new.
+                _ => entry.id <= self.last,
+            };
+            if !known {
+                self.missed.push_back(slot);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fingerprint(target: &Target) -> u64 {
+    super::index::fingerprint(&target.to_string())
+}
+
+/// What an index held up to a slot.
+fn seen_before(index: &Index, last: u32) -> Result<HashSet<(MessageId, u64)>> {
+    let state = index.state()?;
+    let rows: HashMap<u32, u64> =
+        index.rows(&state)?.into_iter().map(|(n, row)| (n, fingerprint(&row.target))).collect();
+    let mut slots = index.sweep(&state);
+    let mut seen = HashSet::new();
+    for slot in 1..=last {
+        match slots.get(slot)? {
+            Slot::Entry(entry) => {
+                seen.insert((entry.id, rows.get(&entry.row).copied().unwrap_or(0)));
+            }
+            Slot::Damaged => return Err(damaged()),
+            _ => {}
+        }
+    }
+    Ok(seen)
+}

@@ -19,11 +19,11 @@ use crate::commands::{
 pub(crate) struct Fmail {
     /// Describe fmail, or the command before it, as one JSON object for programs
     // Answered before the arguments are parsed; it stands here so that help and completions know it.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub(crate) robot_help: bool,
 
     /// Override a setting for this call; `fmail config show` lists the keys
-    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    #[arg(long, global = true, display_order = 900, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 
     #[command(subcommand)]
@@ -35,32 +35,61 @@ pub(crate) struct Fmail {
 #[command(defer = true)]
 pub(crate) enum Command {
     /// Send a message to a topic or an agent
+    ///
+    /// Prints the id of the stored message. When the command succeeds, the message survives a power cut (unless
+    /// mail.durability says otherwise).
     Send(send::Send),
     /// Show stored messages, the newest last
+    ///
+    /// Shows the newest messages, the oldest of them first. Looking changes nothing.
     #[command(visible_alias = "logs")]
     Log(log::Log),
     /// Print messages as they arrive
+    ///
+    /// Prints each message when it arrives. Ends with 0 on timeout, when the count is reached, and when interrupted. A
+    /// project that does not exist yet is waited for.
     Watch(watch::Watch),
     /// List the agents of this project
+    ///
+    /// An agent is active when it was seen within 90 seconds, idle within 30 minutes, offline after that. Sending, watching,
+    /// registering and setting a status count as being seen, at most once a minute.
     Who(who::Who),
     /// Claim an agent name that nobody has
+    ///
+    /// Prints the name alone. Of several that claim one name at the same time exactly one gets it.
     Register(register::Register),
     /// Set, show or clear what you are doing
+    ///
+    /// Needs FMAIL_AGENT: a status belongs to a name that lasts.
     Status(status::Status),
     /// List the topics with their activity
+    ///
+    /// Lists the topics by name. Mailboxes are not topics.
     #[command(visible_alias = "topic")]
     Topics(topics::Topics),
     /// Remove old messages
+    ///
+    /// Removes messages by the time that stands in them, from topics and mailboxes alike.
     Gc(gc::Gc),
     /// Create a project in the current directory, or set its id
+    ///
+    /// Rarely needed: the first message creates the project. Prints the project's id.
     Init(init::Init),
     /// Show who you are, and which project this is and why
+    ///
+    /// Shows under which name you act, which project this directory belongs to, and by which rule.
     Whoami(whoami::Whoami),
     /// Show the configuration and where it comes from
+    ///
+    /// Later sources win: defaults, system file, user file, project file, FMAIL_MAIL__… variables, --set.
     Config(config::Config),
     /// Look after stored files that cannot be understood
+    ///
+    /// Broken files are skipped and told; they never stop a command, and they are moved only when you say so.
     Quarantine(quarantine::Quarantine),
     /// Print a completion script for a shell
+    ///
+    /// Prints the script; put it where your shell looks for completions.
     Completions(completions::Completions),
 }
 
@@ -73,10 +102,24 @@ pub fn command() -> clap::Command {
 fn exit_codes() -> String {
     let mut text = String::from("Exit codes:\n    0  done; for watch also: timeout, count reached, interrupted");
     for kind in ErrorKind::ALL {
+        let lines = wrapped(&format!("{}: {}", kind.code(), kind.meaning()), 72).join("\n       ");
         // Writing into a string does not fail.
-        let _ = write!(text, "\n  {:>3}  {}: {}", kind.exit_code(), kind.code(), kind.meaning());
+        let _ = write!(text, "\n  {:>3}  {lines}", kind.exit_code());
     }
     text
+}
+
+/// The text in lines of at most this width. Clap would wrap too, but under the margin and not under the text.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + 1 + word.len() <= width => line.extend([" ", word]),
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]

@@ -219,7 +219,7 @@ fn exit_codes() -> Value {
     let mut codes = Map::new();
     codes.insert("0".into(), "done; for watch also timeout, count reached, interrupted".into());
     for kind in ErrorKind::ALL {
-        codes.insert(kind.exit_code().to_string(), kind.code().into());
+        codes.insert(kind.exit_code().to_string(), format!("{}: {}", kind.code(), kind.meaning()).into());
     }
     codes.into()
 }

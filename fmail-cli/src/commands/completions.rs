@@ -12,7 +12,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail completions zsh > ~/.zfunc/_fmail", "for zsh"),
 ];
 
-/// Prints the script; put it where your shell looks for completions.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Completions {

@@ -14,7 +14,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail --set mail.durability=os send task hi", "a setting for one call"),
 ];
 
-/// Later sources win: defaults, system file, user file, project file, FMAIL_MAIL__… variables, --set.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Config {

@@ -16,7 +16,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail gc --dry-run", "show what would be removed"),
 ];
 
-/// Removes messages by the time that stands in them, from topics and mailboxes alike.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Gc {

@@ -17,7 +17,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
 /// Others may create the project at the same moment; the record is then theirs, and we look again.
 const ATTEMPTS: usize = 5;
 
-/// Rarely needed: the first message creates the project. Prints the project's id.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Init {

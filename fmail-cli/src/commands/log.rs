@@ -20,7 +20,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail log task --follow", "and what arrives from now on"),
 ];
 
-/// Shows the newest messages, the oldest of them first. Looking changes nothing.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Log {

@@ -17,7 +17,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail quarantine remove NAME", "delete it for good"),
 ];
 
-/// Broken files are skipped and told; they never stop a command, and they are moved only when you say so.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Quarantine {

@@ -13,7 +13,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail register agent-42", "this name, or an error when it is taken"),
 ];
 
-/// Prints the name alone. Of several that claim one name at the same time exactly one gets it.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Register {

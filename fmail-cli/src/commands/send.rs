@@ -20,7 +20,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail send task -- -1", "a message that starts with a hyphen"),
 ];
 
-/// Prints the id of the stored message. When the command succeeds, the message survives a power cut.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Send {

@@ -14,7 +14,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail status --clear", "say nothing any more"),
 ];
 
-/// Needs FMAIL_AGENT: a status belongs to a name that lasts.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Status {

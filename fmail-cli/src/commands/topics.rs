@@ -13,7 +13,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail topics --json", "a JSON array"),
 ];
 
-/// Lists the topics by name. Mailboxes are not topics.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Topics {

@@ -18,8 +18,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail watch --timeout 5m --json", "JSON lines for five minutes"),
 ];
 
-/// Prints each message when it arrives. Ends with 0 on timeout, when the count is reached, and when interrupted. A
-/// project that does not exist yet is waited for.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Watch {

@@ -13,8 +13,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail who --json", "a JSON array"),
 ];
 
-/// An agent is active when it was seen within 90 seconds, idle within 30 minutes, offline after that. Sending, watching,
-/// registering and setting a status count as being seen, at most once a minute.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Who {

@@ -12,7 +12,6 @@ use crate::session::Place;
 pub(crate) const EXAMPLES: &[Example] =
     &[example("fmail whoami", "agent, project, root and why"), example("fmail whoami --json", "as a JSON object")];
 
-/// Shows under which name you act, which project this directory belongs to, and by which rule.
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Whoami {

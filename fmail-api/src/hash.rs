@@ -26,6 +26,16 @@ impl ContentHash {
         ContentHash(short)
     }
 
+    /// The hash as it was kept elsewhere.
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        ContentHash(bytes)
+    }
+
+    /// Its 16 bytes.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
     /// The first 64 bits as a number, for hash tables on disk.
     pub fn short(self) -> u64 {
         let mut bytes = [0; 8];

@@ -51,7 +51,7 @@ pub use record::{AgentRecord, Expect, ProjectIdSource, ProjectRecord, Record, Re
 pub use relay::{LinkStatus, Relay, RelayStatus};
 pub use store::{
     Appended, Broken, Capabilities, DEFAULT_MAX_MESSAGE_BYTES, FORMAT_VERSION, Health, Imported, Quarantine,
-    Quarantined, RefusedReason, Removed, Scan, Selection, Store, Summary, TargetSummary, check_size,
+    Quarantined, RefusedReason, Removed, Scan, Selection, Store, Summary, TargetSummary, check_size, summarise,
 };
 pub use time::{Clock, Timestamp, parse_duration};
 pub use transport::{Client, Context, Host, Listening, Principal, ProjectRef, Reply, Shutdown, Transport};

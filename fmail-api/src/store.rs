@@ -280,7 +280,7 @@ pub struct Quarantined {
 }
 
 /// Builds a summary from a scan: counts each message in each of its targets.
-async fn summarise(scope: &Scope, mut messages: MessageStream) -> Result<Summary> {
+pub async fn summarise(scope: &Scope, mut messages: MessageStream) -> Result<Summary> {
     let mut targets = std::collections::BTreeMap::<Target, TargetSummary>::new();
     while let Some(event) = messages.next().await {
         let Event::Message(delivery) = event? else { continue };

@@ -9,9 +9,11 @@ mod config;
 mod environment;
 mod file;
 mod near;
+mod open;
 mod project;
 mod registry;
 
 pub use config::{ConfigFile, Durability, Entry, Gc, Mail, Origin, RelaySettings, Settings, Watch, config_places};
 pub use environment::{Environment, agent_name};
+pub use open::{Serving, open_store};
 pub use project::{Project, RootReason};

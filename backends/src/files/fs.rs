@@ -262,7 +262,7 @@ fn stat_from(stat: &rustix::fs::Stat) -> Stat {
         inode: stat.st_ino,
         links: u64::from(stat.st_nlink as u32),
         size: u64::try_from(stat.st_size).unwrap_or(0),
-        modified: seconds * 1_000_000_000 + stat.st_mtime_nsec as u64,
+        modified: seconds * 1_000_000_000 + stat.st_mtime_nsec,
         owner: stat.st_uid,
     }
 }

@@ -155,7 +155,10 @@ impl Session {
         let state = index.state()?;
         let mut sieve = Sieve::new(&query, &index, &state)?;
         let chosen = choose(&query, &index, &state, &mut sieve)?;
-        let cursor = Position { epoch: index.epoch, slot: state.committed }.cursor();
+        // By arrival, a limit ends the scan before the end of the index: the next page begins there.
+        let last = chosen.places.back().filter(|_| chosen.more && query.order == Order::Arrival);
+        let slot = last.map_or(state.committed, |(slot, _, _)| *slot);
+        let cursor = Position { epoch: index.epoch, slot }.cursor();
         let mut notices = looked.notices;
         notices.extend(self.hidden_mailbox(&top, &query.scope));
         let notices = stream::iter(notices.into_iter().map(|notice| Ok(Event::Notice(notice))));

@@ -1,0 +1,69 @@
+//! From the name of a store to an open one.
+
+use std::sync::Arc;
+
+use fmail_api::{Clock, Error, ErrorKind, Reporter, Result, Store};
+use fmail_backends::{FilesOptions, FilesStore, MemoryStore, SystemClock};
+
+use crate::registry::check_name;
+use crate::{Durability, Project, Settings};
+
+/// Who uses the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Serving {
+    /// A command that opens the store, does one thing and ends.
+    Cli,
+    /// A daemon, whose clients share the one store that it holds.
+    Daemon,
+}
+
+/// Opens the store that the settings name.
+///
+/// A store that other processes cannot see is refused for a command: each `send` would say "stored" and lose the message
+/// when the process ends.
+pub fn open_store(
+    project: &Project,
+    settings: &Settings,
+    reporter: Reporter,
+    serving: Serving,
+) -> Result<Arc<dyn Store>> {
+    let name = settings.mail.store.as_str();
+    let blamed = |error: Error| error.context("origin", format_args!("mail.store ({})", settings.origin("mail.store")));
+    check_name(name).map_err(blamed)?;
+    let store: Arc<dyn Store> = match name {
+        "memory" => Arc::new(MemoryStore::new(settings.mail.max_message_bytes, Arc::new(SystemClock))),
+        _ => Arc::new(FilesStore::open(files_options(project, settings, reporter))?),
+    };
+    if serving == Serving::Cli && !store.capabilities().shared {
+        return Err(blamed(
+            Error::new(
+                ErrorKind::InvalidConfig,
+                format!(
+                    "the store `{name}` lives in one process, and this command ends with its process: it would say \
+                     \"stored\" and lose the message"
+                ),
+            )
+            .help("use mail.store = \"files\", or let a daemon serve this store"),
+        ));
+    }
+    Ok(store)
+}
+
+fn files_options(project: &Project, settings: &Settings, reporter: Reporter) -> FilesOptions {
+    let clock = Arc::new(SystemClock);
+    let mail = &settings.mail;
+    let mut options = FilesOptions::new(&project.root);
+    let (creating, now) = (project.clone(), Arc::clone(&clock));
+    options.project = Box::new(move || creating.new_record(now.now()));
+    options.max_message_bytes = mail.max_message_bytes;
+    options.durability = match mail.durability {
+        Durability::Disk => fmail_backends::Durability::Disk,
+        Durability::Os => fmail_backends::Durability::Os,
+    };
+    options.lock_timeout = mail.lock_timeout;
+    options.events = mail.watch.events;
+    options.poll_interval = mail.watch.poll_interval;
+    options.reporter = reporter;
+    options.clock = clock;
+    options
+}

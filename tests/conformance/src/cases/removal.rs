@@ -9,7 +9,7 @@ use futures::executor::{block_on, block_on_stream};
 
 use super::SCOPE;
 use crate::case::{ensure, ensure_eq};
-use crate::kit::{agent, append, count, draft, foreign, ids, now, scan_ids, target};
+use crate::kit::{agent, append, append_many, at_once, count, draft, foreign, ids, now, scan_ids, target};
 use crate::{Bench, Case, Need, Verdict};
 
 pub(super) static CASES: &[Case] = &[
@@ -24,6 +24,14 @@ pub(super) static CASES: &[Case] = &[
         check: by_time,
     },
     Case { rule: "M2", name: "both_conditions_hold_together", needs: &[Need::Remove, Need::Import], check: by_both },
+    Case {
+        rule: "M2",
+        name: "a_fraction_of_a_second_counts",
+        needs: &[Need::Remove, Need::Import],
+        check: by_fraction,
+    },
+    Case { rule: "M2", name: "a_dropped_removal_stops", needs: &[Need::Remove], check: dropped },
+    Case { rule: "M2", name: "readers_beside_a_removal_see_no_error", needs: &[Need::Remove], check: beside_readers },
     Case { rule: "M2", name: "an_empty_selection_removes_nothing", needs: &[Need::Remove], check: by_nothing },
     Case { rule: "M2", name: "every_place_of_a_message_is_told", needs: &[Need::Remove, SCOPE], check: every_place },
     Case { rule: "M3", name: "a_dry_run_tells_the_same_and_removes_nothing", needs: &[Need::Remove], check: dry_run },
@@ -134,6 +142,58 @@ fn by_time(bench: &Bench) -> Verdict {
     );
     ensure_eq!(scan_ids(&*store, Query::default())?, [messages[2].id, messages[3].id, own], "what is left");
     Ok(())
+}
+
+fn by_fraction(bench: &Bench) -> Verdict {
+    let store = bench.open()?;
+    let second = now().before(Duration::from_secs(3_600));
+    let at = |millis: u64| second.after(Duration::from_millis(millis));
+    let timed = |tick: u64, millis: u64| Message { time: at(millis), ..foreign("task", second, tick, millis) };
+    let (early, late) = (timed(0, 100), timed(1, 500));
+    for message in [&early, &late] {
+        block_on(store.import(message.clone()))?;
+    }
+    let told = remove(&*store, Selection { before: Some(at(300)), ..Selection::default() })?;
+    ensure_eq!(told.iter().map(|removed| removed.id).collect::<Vec<_>>(), [early.id], "what is told");
+    ensure_eq!(scan_ids(&*store, Query::default())?, [late.id], "what is left");
+    Ok(())
+}
+
+fn dropped(bench: &Bench) -> Verdict {
+    let store = bench.open()?;
+    // Enough that a store which removes in batches has more than one of them before it.
+    let written = ids(&append_many(&*store, "task", 400)?);
+    let everything = Selection { ids: written, ..Selection::default() };
+    let mut removal = block_on_stream(block_on(store.remove(everything))?);
+    let mut told = BTreeSet::new();
+    for removed in removal.by_ref().take(3) {
+        told.insert(removed?.id);
+    }
+    drop(removal);
+    let left = scan_ids(&*store, Query::default())?;
+    ensure!(!left.is_empty(), "a removal that was dropped after three of 400 went on to the end");
+    ensure!(!left.iter().any(|id| told.contains(id)), "what was told to be removed is still there");
+    Ok(())
+}
+
+fn beside_readers(bench: &Bench) -> Verdict {
+    let stores = [bench.open()?, bench.open()?];
+    let written = ids(&append_many(&*stores[0], "task", 60)?);
+    at_once(3, |number| {
+        if number == 0 {
+            let selection = Selection { ids: written.clone(), ..Selection::default() };
+            ensure_eq!(remove(&*stores[0], selection)?.len(), 60, "the messages told");
+            return Ok(());
+        }
+        let mut before = 60;
+        while before > 0 {
+            let found = count(&*stores[1])?;
+            ensure!(found <= before, "a reader saw {before} messages, then {found}, while they were removed");
+            before = found;
+        }
+        Ok(())
+    })
+    .map(drop)
 }
 
 fn by_both(bench: &Bench) -> Verdict {

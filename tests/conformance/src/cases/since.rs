@@ -22,6 +22,12 @@ pub(super) static CASES: &[Case] = &[
     Case { rule: "Q4", name: "since_a_time_includes_its_second", needs: &[TIME], check: since_own_time },
     Case { rule: "Q4", name: "times_are_those_of_the_messages", needs: &[TIME, Need::Import], check: since_time },
     Case {
+        rule: "Q4",
+        name: "a_fraction_of_a_second_counts",
+        needs: &[TIME, super::LIMIT, Need::Import],
+        check: fractions,
+    },
+    Case {
         rule: "Q6",
         name: "since_a_cursor_delivers_exactly_what_came_behind_it",
         needs: &[TIME, ORDER],
@@ -36,6 +42,12 @@ pub(super) static CASES: &[Case] = &[
     Case { rule: "Q6", name: "a_cursor_is_good_on_another_instance", needs: &[TIME], check: cursor_elsewhere },
     Case { rule: "Q7", name: "what_is_no_cursor_is_an_invalid_request", needs: &[TIME], check: malformed_cursors },
     Case { rule: "Q7", name: "a_cursor_of_another_project_is_expired", needs: &[TIME], check: foreign_cursors },
+    Case {
+        rule: "Q7",
+        name: "a_cursor_of_another_project_is_expired_in_an_empty_one_too",
+        needs: &[TIME],
+        check: foreign_cursor_in_nothing,
+    },
 ];
 
 fn since(since: Since) -> Query {
@@ -120,6 +132,22 @@ fn since_time(bench: &Bench) -> Verdict {
     Ok(())
 }
 
+fn fractions(bench: &Bench) -> Verdict {
+    let store = bench.open()?;
+    let at = |millis: u64| hour_ago().after(Duration::from_millis(millis));
+    let timed = |tick: u64, millis: u64| Message { time: at(millis), ..foreign("task", at(0), tick, millis) };
+    let early = import(&*store, &timed(0, 100))?;
+    let late = import(&*store, &timed(1, 500))?;
+    let before = |millis, limit| Query { before: Some(at(millis)), limit, ..Query::default() };
+    ensure_eq!(scan_ids(&*store, before(300, None))?, [early], "before a time between two of one second");
+    // What does not fit must not use up the limit.
+    let page = scan(&*store, before(300, Some(1)))?;
+    ensure_eq!((page.ids(), page.more), (vec![early], false), "the same with a limit of one");
+    ensure_eq!(scan_ids(&*store, before(501, None))?, [early, late], "before a time right behind both");
+    ensure_eq!(scan_ids(&*store, since(Since::Time(at(900))))?, [early, late], "since a later part of their second");
+    Ok(())
+}
+
 fn since_cursor(bench: &Bench) -> Verdict {
     let store = bench.open()?;
     let written = ids(&append_many(&*store, "task", 6)?);
@@ -199,4 +227,12 @@ fn foreign_cursors(bench: &Bench) -> Verdict {
     both_refused(&*store, &page.cursor, ErrorKind::Expired)?;
     ensure!(page.deliveries.len() == 2, "the other project has {} messages", page.deliveries.len());
     both_refused(&*store, &page.deliveries[0].cursor, ErrorKind::Expired)
+}
+
+/// A project that was deleted and is yet to be made again: a reader that resumes there has missed something.
+fn foreign_cursor_in_nothing(bench: &Bench) -> Verdict {
+    let other = bench.another()?;
+    let elsewhere = other.open()?;
+    append_many(&*elsewhere, "task", 2)?;
+    both_refused(&*bench.open()?, &end(&*elsewhere)?, ErrorKind::Expired)
 }

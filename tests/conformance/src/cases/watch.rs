@@ -9,7 +9,7 @@ use fmail_api::{Draft, Event, EventStream, Query, Scope, Since};
 use futures::executor::block_on;
 use futures::{Stream, StreamExt};
 
-use super::{FROM, IDS, SCOPE, THREAD, TIME};
+use super::{FROM, IDS, ORDER, SCOPE, THREAD, TIME};
 use crate::case::{ensure, ensure_eq};
 use crate::kit::{
     agent, append, append_many, arrivals, count, draft, end, foreign, ids, ids_of, next, next_many, now, scan, target,
@@ -30,7 +30,13 @@ pub(super) static CASES: &[Case] = &[
         needs: &[SCOPE],
         check: resumes_from_progress,
     },
-    Case { rule: "W4", name: "filters_hold_as_in_a_scan", needs: &[SCOPE, FROM, THREAD, IDS, TIME], check: filters },
+    Case {
+        rule: "W4",
+        name: "filters_hold_as_in_a_scan",
+        needs: &[SCOPE, FROM, THREAD, IDS, TIME, ORDER],
+        check: filters,
+    },
+    Case { rule: "W4", name: "since_holds_as_in_a_scan", needs: &[TIME, ORDER], check: since_holds },
     Case { rule: "W4", name: "limit_and_order_do_not_apply", needs: &[], check: no_limit },
     Case { rule: "W5", name: "dropped_streams_hold_nothing_up", needs: &[], check: dropped_streams },
     Case { rule: "W5", name: "a_watch_that_nobody_reads_holds_nothing_up", needs: &[], check: unread_watch },
@@ -220,6 +226,20 @@ fn filters(bench: &Bench) -> Verdict {
         let expected: Vec<_> = fitting.iter().map(|index| written[*index].id).collect();
         let mut stream = watch(&*store, query.clone(), &start)?;
         ensure_eq!(ids_of(&until(&mut stream, "last")?), expected, "a watch for {query:?}");
+    }
+    Ok(())
+}
+
+fn since_holds(bench: &Bench) -> Verdict {
+    let store = bench.open()?;
+    let start = end(&*store)?;
+    let written = ids(&append_many(&*store, "task", 5)?);
+    append(&*store, draft("task", "last"))?;
+    let behind_third = scan(&*store, arrivals())?.deliveries[2].cursor.clone();
+    for since in [Since::Id(written[2]), Since::Cursor(behind_third)] {
+        let query = Query { since: Some(since), ..Query::default() };
+        let mut stream = watch(&*store, query.clone(), &start)?;
+        ensure_eq!(ids_of(&until(&mut stream, "last")?), written[3..], "a watch from the start for {query:?}");
     }
     Ok(())
 }

@@ -92,12 +92,20 @@ fn sender(text: &str) -> fmail_api::Result<fmail_api::AgentName> {
 fn print(reply: Reply, style: Style, output: &mut Output) -> Outcome {
     let mut events = reply.events.ok_or_else(unexpected)?;
     let now = now();
+    let mut empty = true;
     while let Some(event) = block_on(events.next()) {
         match event? {
-            Event::Message(delivery) => output.line(&render::message(&delivery.message, style, now))?,
+            Event::Message(delivery) => {
+                empty = false;
+                output.line(&render::message(&delivery.message, style, now))?;
+            }
             Event::Notice(told) => notice(&told),
             _ => {}
         }
+    }
+    // A person wonders about an empty screen; a script tests for empty output.
+    if empty && output.is_terminal() {
+        note("no message matches");
     }
     Ok(())
 }

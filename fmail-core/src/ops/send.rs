@@ -71,9 +71,13 @@ fn refused(unknown: &[UnknownRecipient]) -> Error {
     let near: Vec<String> = unknown.iter().flat_map(|one| &one.near).map(|name| format!("@{name}")).collect();
     let error = Error::not_found(format!("nobody in this project has used the name {}", names.join(", ")));
     if near.is_empty() {
-        error.help("`fmail who` lists the known agents; without --strict the message is stored all the same")
+        error
+            .help("`fmail who` lists the known agents; without --strict (or mail.strict_recipients) it would be stored")
     } else {
-        error.help(format!("did you mean {}? without --strict the message is stored all the same", near.join(" or ")))
+        error.help(format!(
+            "did you mean {}? without --strict (or mail.strict_recipients) it would be stored",
+            near.join(" or ")
+        ))
     }
 }
 

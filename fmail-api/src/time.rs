@@ -36,6 +36,16 @@ impl Timestamp {
         self.0.as_nanosecond().rem_euclid(1_000_000_000) as u32
     }
 
+    /// The time this many nanoseconds after the Unix epoch.
+    pub fn from_unix_nanos(nanos: i64) -> Self {
+        Timestamp::from_unix(nanos.div_euclid(1_000_000_000), nanos.rem_euclid(1_000_000_000) as u32)
+    }
+
+    /// Nanoseconds since the Unix epoch; times outside the years 1678 to 2261 are moved to the edge of that range.
+    pub fn unix_nanos(self) -> i64 {
+        i64::try_from(self.0.as_nanosecond()).unwrap_or(if self.unix_seconds() < 0 { i64::MIN } else { i64::MAX })
+    }
+
     /// The same time without its fraction of a second.
     #[must_use]
     pub fn whole_seconds(self) -> Self {

@@ -13,7 +13,7 @@ pub const MAX_FILE: u64 = 64 * 1024 * 1024;
 
 /// What the index keeps of a message.
 pub struct Head {
-    /// Its time, in seconds since 1970.
+    /// Its time, in nanoseconds since 1970.
     pub time: i64,
     /// Fingerprint of its sender.
     pub from: u64,
@@ -60,7 +60,7 @@ impl Head {
         targets.extend(fields.recipients.into_iter().flatten());
         targets.extend(fields.cc.into_iter().flatten());
         Ok(Head {
-            time: fields.time.unwrap_or_else(|| id.time()).unix_seconds(),
+            time: fields.time.unwrap_or_else(|| id.time().whole_seconds()).unix_nanos(),
             from: fingerprint(fields.from.as_str()),
             thread: fields.thread.as_deref().map_or(0, fingerprint),
             keys,
@@ -88,7 +88,7 @@ pub fn arrival_of(message: &Message, latest: MessageId) -> Arrival {
     }
     Arrival {
         id: message.id,
-        time: message.time.unix_seconds(),
+        time: message.time.unix_nanos(),
         from: fingerprint(message.from.as_str()),
         thread: message.thread.as_deref().map_or(0, fingerprint),
         keys,

@@ -145,7 +145,7 @@ impl Session {
         let Some(key) = key else { return Ok(None) };
         let state = writing.index.state()?;
         let Some(found) = writing.index.find_key(&state, key_hash(key))? else { return Ok(None) };
-        if self.options.clock.now().since(Timestamp::from_unix(found.time, 0)) > KEY_LIFE {
+        if self.options.clock.now().since(Timestamp::from_unix_nanos(found.time)) > KEY_LIFE {
             return Ok(None);
         }
         let entry = writing.index.chain(&state).entry(found.entry)?;

@@ -36,7 +36,9 @@ impl Session {
         if self.top()?.is_none() {
             return Ok(stream::empty().boxed());
         }
-        if let Some(before) = selection.before.filter(|_| !selection.dry_run) {
+        // With ids, not everything before the time goes: no horizon.
+        let sweeps = !selection.dry_run && selection.ids.is_empty();
+        if let Some(before) = selection.before.filter(|_| sweeps) {
             self.raise_horizon(before)?;
         }
         let removal =
@@ -81,7 +83,7 @@ impl Removal {
         while self.next <= state.committed && found.len() < BATCH {
             match slots.get(self.next)? {
                 Slot::Entry(entry)
-                    if !entry.removed && self.selection.selects(entry.id, Timestamp::from_unix(entry.time, 0)) =>
+                    if !entry.removed && self.selection.selects(entry.id, Timestamp::from_unix_nanos(entry.time)) =>
                 {
                     found.push((self.next, entry));
                 }

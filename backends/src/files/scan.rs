@@ -103,7 +103,7 @@ impl Sieve {
             && (self.from == 0 || self.from == entry.from)
             && (self.thread == 0 || self.thread == entry.thread)
             && self.query.accepts_id(entry.id)
-            && self.query.accepts_time(Timestamp::from_unix(entry.time, 0));
+            && self.query.accepts_time(Timestamp::from_unix_nanos(entry.time));
         if !fits {
             return Ok(None);
         }
@@ -144,8 +144,10 @@ impl Session {
     /// Chooses what fits and delivers it as it is asked for.
     pub fn scan(self: &Arc<Self>, query: Query) -> Result<Scan> {
         let Some(top) = self.top()? else {
-            if let Some(Since::Cursor(cursor)) = &query.since {
-                Position::parse(cursor)?;
+            if let Some(Since::Cursor(cursor)) = &query.since
+                && Position::parse(cursor)? != Position::START
+            {
+                return Err(expired());
             }
             return Ok(Scan { cursor: Position::START.cursor(), more: false, messages: stream::empty().boxed() });
         };
@@ -226,7 +228,7 @@ impl Session {
                 target: row.target,
                 messages: u64::from(row.live),
                 last: MessageId::from_ticks(row.last_id).unwrap_or(MessageId::MIN),
-                last_time: Timestamp::from_unix(row.last_time, 0),
+                last_time: Timestamp::from_unix_nanos(row.last_time),
             })
             .collect();
         targets.sort_unstable_by(|one, two| one.target.cmp(&two.target));

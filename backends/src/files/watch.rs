@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use fmail_api::{Cursor, ErrorKind, Event, EventStream, MessageId, Query, Result, Target};
+use fmail_api::{Cursor, ErrorKind, Event, EventStream, MessageId, Query, Result, Since, Target};
 use futures::Stream;
 use rustix::event::EventfdFlags;
 use std::os::fd::OwnedFd;
@@ -48,7 +48,19 @@ impl Hub {
 impl Session {
     /// Delivers what arrives behind a cursor.
     pub fn watch(self: &Arc<Self>, query: Query, from: &Cursor) -> Result<EventStream> {
+        let mut query = Query { limit: None, ..query };
         let mut position = Position::parse(from)?;
+        if let Some(Since::Cursor(cursor)) = &query.since {
+            // Both are positions: the later one holds, and stays right when the index is rebuilt.
+            let since = Position::parse(cursor)?;
+            if since.epoch == position.epoch || position == Position::START {
+                position.slot = position.slot.max(since.slot);
+                position.epoch = since.epoch;
+            } else if since != Position::START {
+                return Err(expired());
+            }
+            query.since = None;
+        }
         let mut index = None;
         if position.epoch != 0 {
             let top = self.top()?.ok_or_else(expired)?;
@@ -63,7 +75,6 @@ impl Session {
         let hub = self.join_hub()?;
         let id = hub.next.fetch_add(1, Ordering::Relaxed);
         relock(&hub.wakers).insert(id, None);
-        let query = Query { since: None, limit: None, ..query };
         Ok(Box::pin(Watch {
             session: self.clone(),
             hub,

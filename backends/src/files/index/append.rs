@@ -14,7 +14,7 @@ use crate::files::layout;
 pub struct Arrival {
     /// Its id.
     pub id: MessageId,
-    /// Its time, in seconds since 1970.
+    /// Its time, in nanoseconds since 1970.
     pub time: i64,
     /// Fingerprint of its sender.
     pub from: u64,

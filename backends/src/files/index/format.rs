@@ -93,7 +93,7 @@ pub struct State {
 pub struct Entry {
     /// The message's id.
     pub id: MessageId,
-    /// The message's time, in seconds since 1970.
+    /// The message's time, in nanoseconds since 1970.
     pub time: i64,
     /// The slot of its mailbox's row.
     pub row: u32,
@@ -150,7 +150,7 @@ pub struct Key {
     pub entry: u32,
     /// The key before it in the same bucket.
     pub next: u32,
-    /// When it was used, in seconds since 1970.
+    /// When it was used, in nanoseconds since 1970.
     pub time: i64,
 }
 

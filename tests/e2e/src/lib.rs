@@ -1,1 +1,27 @@
-//! What the end-to-end tests share.
+//! What the end-to-end tests share: a project in a directory of its own, and the real `fmail` program in it.
+//!
+//! A test states what a user types and what a user sees. Everything that waits here waits for an event (a line, the end
+//! of a process) with a deadline, so that a hang is a failure with its output and not a suite that never ends.
+
+mod binary;
+mod process;
+mod sandbox;
+mod tree;
+
+pub use binary::fmail_binary;
+pub use process::{DEADLINE, Fmail, Output, Running};
+pub use sandbox::Sandbox;
+pub use tree::{Tree, tree};
+
+/// Repeats `look` until it gives something or `seconds` are over. Only for what sends no event: another program's view
+/// of the file system.
+pub fn eventually<T>(seconds: u64, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(std::time::Instant::now() < end, "{what}: not within {seconds} s");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

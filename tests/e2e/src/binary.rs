@@ -1,0 +1,60 @@
+//! Which `fmail` is tested.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// The program under test: `FMAIL_TEST_BIN`, else the one that cargo builds beside the test's own executable.
+///
+/// A program that is missing or older than its sources is built first: these tests do not link it, so cargo does not
+/// keep it fresh for them, and a test of yesterday's program proves nothing.
+pub fn fmail_binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| match std::env::var_os("FMAIL_TEST_BIN") {
+        Some(path) => std::fs::canonicalize(&path).unwrap_or_else(|error| panic!("FMAIL_TEST_BIN {path:?}: {error}")),
+        None => {
+            let path = profile_directory().join("fmail");
+            if is_stale(&path) {
+                build();
+            }
+            path
+        }
+    })
+}
+
+/// `target/<profile>`: the test executable lies in its `deps`.
+fn profile_directory() -> PathBuf {
+    let executable = std::env::current_exe().expect("a test knows its own path");
+    executable.ancestors().nth(2).expect("target/<profile>/deps/<test>").to_path_buf()
+}
+
+fn is_stale(path: &Path) -> bool {
+    let Ok(built) = path.metadata().and_then(|metadata| metadata.modified()) else { return true };
+    let crates = ["fmail-api", "fmail-core", "backends", "fmail-host", "fmail-cli"];
+    crates.iter().any(|name| newest(&workspace().join(name).join("src")) > Some(built))
+}
+
+fn newest(directory: &Path) -> Option<SystemTime> {
+    let entries = std::fs::read_dir(directory).ok()?;
+    let time_of = |entry: std::fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => newest(&entry.path()),
+        _ => entry.metadata().and_then(|metadata| metadata.modified()).ok(),
+    };
+    entries.flatten().filter_map(time_of).max()
+}
+
+fn build() {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(workspace()).args(["build", "--quiet", "--package", "fmail-cli", "--bin", "fmail"]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let status = cargo.status().expect("cargo starts");
+    assert!(status.success(), "cargo could not build fmail; FMAIL_TEST_BIN names a program that is already built");
+}
+
+/// The workspace: this crate is `tests/e2e` in it.
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/e2e lies in the workspace")
+}

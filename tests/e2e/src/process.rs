@@ -2,14 +2,15 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use serde_json::Value;
 
 /// How long anything may take before the test fails. Far above what is needed, also on a busy machine.
@@ -104,7 +105,8 @@ impl Fmail {
     pub fn spawn(mut self) -> Running {
         let shown = format!("{:?}", self.command);
         let input = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-        self.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own, so that what a script leaves behind ends with it.
+        self.command.process_group(0).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
         if let (Some(bytes), Some(mut pipe)) = (self.stdin.take(), child.stdin.take()) {
             // A command that refuses before it reads closes the pipe; that is its right.
@@ -144,7 +146,7 @@ impl std::fmt::Display for Output {
     }
 }
 
-/// A command that runs; killed when dropped.
+/// A command that runs; killed when dropped, with everything that it started.
 pub struct Running {
     child: Child,
     shown: String,
@@ -194,9 +196,25 @@ impl Running {
         kill_process(self.id(), signal).expect("own child");
     }
 
+    /// Sends a signal to it and to all that it started, as Ctrl+C on a terminal does.
+    pub fn signal_all(&self, signal: Signal) {
+        kill_process_group(self.id(), signal).expect("own child");
+    }
+
     /// Whether it has ended.
     pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("own child").is_some()
+        self.await_end(Duration::ZERO)
+    }
+
+    /// Waits until a `fmail watch` (this command, or one that it started) has taken its place and waits for the kernel
+    /// to wake it: from then on it misses nothing.
+    #[track_caller]
+    pub fn await_watching(&mut self) -> &mut Self {
+        crate::eventually(DEADLINE.as_secs(), "a watch that waits", || {
+            assert!(!self.has_ended(), "{} ended; stderr:\n{}", self.shown, self.stderr.so_far());
+            family(self.pid()).into_iter().any(waits_for_files).then_some(())
+        });
+        self
     }
 
     /// Waits for its end, within the deadline. What was already read by line is not repeated.
@@ -209,16 +227,19 @@ impl Running {
     #[track_caller]
     pub fn wait_within(mut self, time: Duration) -> Output {
         let ended = self.await_end(time);
-        if !ended {
-            let _ = self.child.kill();
-        }
-        let status = self.child.wait().expect("own child");
-        self.ended = true;
+        let status = self.end();
         let (stdout, stderr) = (self.stdout.rest(), self.stderr.rest());
         assert!(ended, "{}: still running after {time:?}\n--- stdout\n{stdout}--- stderr\n{stderr}", self.shown);
-        use std::os::unix::process::ExitStatusExt;
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).expect("code or signal");
         Output { code, stdout, stderr }
+    }
+
+    /// Ends what still runs of its group, then collects it. In this order: until it is collected, its id is nobody
+    /// else's.
+    fn end(&mut self) -> ExitStatus {
+        let _ = kill_process_group(self.id(), Signal::KILL);
+        self.ended = true;
+        self.child.wait().expect("own child")
     }
 
     fn id(&self) -> Pid {
@@ -226,9 +247,6 @@ impl Running {
     }
 
     fn await_end(&mut self, time: Duration) -> bool {
-        if self.has_ended() {
-            return true;
-        }
         let process = pidfd_open(self.id(), PidfdFlags::empty()).expect("own child");
         let end = Instant::now() + time;
         loop {
@@ -247,10 +265,28 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+            self.end();
         }
     }
+}
+
+/// The processes of a group.
+fn family(group: u32) -> Vec<u32> {
+    let of_group = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // Behind the name, which may contain anything: state, parent, group.
+        let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().nth(2).map(str::parse));
+        fields == Some(Some(Ok(group)))
+    };
+    let processes = std::fs::read_dir("/proc").expect("proc is mounted");
+    processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(of_group).collect()
+}
+
+/// Whether a process holds an inotify instance.
+fn waits_for_files(pid: u32) -> bool {
+    let Ok(handles) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    let is_inotify = |path: std::path::PathBuf| path.to_string_lossy() == "anon_inode:inotify";
+    handles.flatten().any(|handle| std::fs::read_link(handle.path()).is_ok_and(is_inotify))
 }
 
 /// The lines of a pipe, read by a thread as they come.

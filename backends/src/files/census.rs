@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fmail_api::{Error, MessageId, Notice, Result, Scope, Target};
+use fmail_api::{Error, ErrorKind, MessageId, Notice, Result, Scope, Target};
 
-use super::fs::{Dir, Kind};
+use super::fs::{Dir, Kind, if_there};
 use super::head::Head;
 use super::index::{Index, Row, Slot};
 use super::reader::broken;
@@ -76,11 +76,13 @@ impl Session {
             Ok(())
         };
         for parent in [layout::TOPICS, layout::DIRECT] {
-            let Ok(dir) = self.fs().open_dir(top, parent) else { continue };
+            let opened = if_there(self.fs().open_dir(top, parent));
+            let Some(dir) = opened.map_err(|error| unlooked(parent, &error))? else { continue };
             for target in self.candidates(&dir, parent, scope)? {
                 let (_, name, _) = layout::target_dir(&target);
-                let stat = self.fs().stat(&dir, name).ok().filter(|stat| stat.kind == Kind::Directory);
-                check(target, stat.map(|stat| stat.modified))?;
+                let stat = if_there(self.fs().stat(&dir, name)).map_err(|error| unlooked(name, &error))?;
+                let there = stat.filter(|stat| stat.kind == Kind::Directory);
+                check(target, there.map(|stat| stat.modified))?;
             }
         }
         if !matches!(scope, Scope::Target(_)) {
@@ -89,8 +91,9 @@ impl Session {
                 index.rows(&state)?.into_iter().filter(|(_, row)| row.live > 0 && scope.contains(&row.target))
             {
                 let (parent, name, _) = layout::target_dir(&row.target);
-                let there = self.fs().open_dir(top, parent).is_ok_and(|dir| self.fs().stat(&dir, name).is_ok());
-                if !there && !stale.contains(&row.target) {
+                let stat = self.fs().open_dir(top, parent).and_then(|dir| self.fs().stat(&dir, name));
+                let there = if_there(stat).map_err(|error| unlooked(name, &error))?;
+                if there.is_none() && !stale.contains(&row.target) {
                     stale.push(row.target);
                 }
             }
@@ -124,7 +127,8 @@ impl Session {
     fn census(&self, top: &Dir, writing: &Writing<'_>, target: &Target) -> Result<Vec<Notice>> {
         let started = Instant::now();
         let (parent, name, _) = layout::target_dir(target);
-        let dir = self.fs().open_dir(top, parent).and_then(|dir| self.fs().open_dir(&dir, name)).ok();
+        let opened = self.fs().open_dir(top, parent).and_then(|dir| self.fs().open_dir(&dir, name));
+        let dir = if_there(opened).map_err(|error| unlooked(name, &error))?;
         let mut listing = match &dir {
             Some(dir) => self.list_messages(dir, target)?,
             None => Listing { ids: Vec::new(), notices: Vec::new(), unsettled: false, stamp: 0 },
@@ -140,6 +144,7 @@ impl Session {
             for id in listing.ids.iter().copied().filter(|id| !is_indexed(id)) {
                 match Head::read(self.fs(), dir, id) {
                     Ok(head) => changes.arrive(&head.arrival(id, self.latest()), &mut rows).map(drop)?,
+                    Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
                     Err(error) => {
                         listing.unsettled = true;
                         let modified = self.fs().stat(dir, &layout::file_name(id)).map_or(0, |stat| stat.modified);
@@ -198,6 +203,11 @@ impl Session {
     }
 }
 
+/// The error of a directory that cannot be looked at; it must not be taken for an empty one.
+fn unlooked(name: &str, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("the directory `{name}` in .fmail cannot be read: {error}"))
+}
+
 fn is_stale(row: Option<&Row>, modified: Option<u64>, now: u64) -> bool {
     match (row, modified) {
         (None, modified) => modified.is_some(),
@@ -216,7 +226,6 @@ fn indexed_in(index: &Index, row: u32) -> Result<Vec<(MessageId, u32)>> {
     for number in 1..=state.committed {
         match slots.get(number)? {
             Slot::Entry(entry) if entry.row == row && !entry.removed => found.push((entry.id, number)),
-            Slot::Damaged => return Err(super::index::damaged()),
             _ => {}
         }
     }

@@ -267,6 +267,28 @@ fn stat_from(stat: &rustix::fs::Stat) -> Stat {
     }
 }
 
+/// Whether an error says something about the name itself: it is missing, not for us, or not what it should be. Any other
+/// error is a failure of the machine (no descriptors, a disk that does not answer), and says nothing about what is there.
+pub fn is_about_name(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidData
+    ) || error.raw_os_error().is_some_and(|code| {
+        [Errno::LOOP, Errno::NOTDIR, Errno::ISDIR, Errno::NXIO].contains(&Errno::from_raw_os_error(code))
+    })
+}
+
+/// What an operation found, or nothing when what it asked for is not there for us. A failure of the machine stays one:
+/// it must never look like an empty directory.
+pub fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_about_name(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Reads a whole regular file, up to `limit` bytes; anything else is an error that says what it is.
 pub fn read_file(fs: &dyn Fs, at: &Dir, name: &str, limit: u64) -> io::Result<Vec<u8>> {
     let file = fs.open(at, name, Open::Read)?;

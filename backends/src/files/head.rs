@@ -1,10 +1,10 @@
 //! What the index needs to know of a message file, read without building the whole message.
 
-use fmail_api::{AgentName, ContentHash, Error, Message, MessageId, Result, Target, Timestamp};
+use fmail_api::{AgentName, ContentHash, Error, ErrorKind, Message, MessageId, Result, Target, Timestamp};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::fs::{Dir, Fs, read_file};
+use super::fs::{Dir, Fs, is_about_name, read_file};
 use super::index::{Arrival, Entry, fingerprint};
 use super::layout;
 
@@ -41,10 +41,14 @@ struct Fields {
 }
 
 impl Head {
-    /// Reads the file of message `id` in a mailbox.
+    /// Reads the file of message `id` in a mailbox. Only a failure of the machine is `unavailable`; what the file is or
+    /// says is `invalid_request`.
     pub fn read(fs: &dyn Fs, mailbox: &Dir, id: MessageId) -> Result<Head> {
         let name = layout::file_name(id);
-        let bytes = read_file(fs, mailbox, &name, MAX_FILE).map_err(|error| Error::io(&name, &error))?;
+        let bytes = read_file(fs, mailbox, &name, MAX_FILE).map_err(|error| match is_about_name(&error) {
+            true => Error::invalid(error.to_string()),
+            false => Error::new(ErrorKind::Unavailable, format!("{name} cannot be read: {error}")),
+        })?;
         Head::parse(&bytes, id)
     }
 

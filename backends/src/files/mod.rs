@@ -138,19 +138,19 @@ impl Store for FilesStore {
     }
 
     async fn append(&self, draft: Draft) -> Result<Appended> {
-        self.session.append(draft)
+        self.session.healing(|| self.session.append(draft.clone()))
     }
 
     async fn import(&self, message: Message) -> Result<Imported> {
-        self.session.import(message)
+        self.session.healing(|| self.session.import(message.clone()))
     }
 
     async fn scan(&self, query: Query) -> Result<Scan> {
-        self.session.scan(query)
+        self.session.healing(|| self.session.scan(query.clone()))
     }
 
     async fn watch(&self, query: Query, from: Cursor) -> Result<EventStream> {
-        self.session.watch(query, &from)
+        self.session.healing(|| self.session.watch(query.clone(), &from))
     }
 
     async fn summary(&self, query: Query) -> Result<Summary> {

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::census::newest_left;
 use super::fs::Dir;
-use super::index::{Entry, Index, Row, Slot, damaged};
+use super::index::{Entry, Index, Row, Slot, is_damage};
 use super::layout;
 use super::publish::own_change;
 use super::session::Session;
@@ -63,13 +63,20 @@ impl Session {
 impl Removal {
     fn next(&mut self) -> Option<Result<Removed>> {
         while self.ready.is_empty() && !self.finished {
-            let batch = if self.selection.dry_run { self.tell() } else { self.remove_batch() };
+            let mut batch = self.batch();
+            if batch.as_ref().is_err_and(is_damage) {
+                batch = self.session.clone().heal().and_then(|()| self.batch());
+            }
             if let Err(error) = batch {
                 self.finished = true;
                 return Some(Err(error));
             }
         }
         self.ready.pop_front().map(Ok)
+    }
+
+    fn batch(&mut self) -> Result<()> {
+        if self.selection.dry_run { self.tell() } else { self.remove_batch() }
     }
 
     /// The next entries that are selected, from where the last batch ended.
@@ -87,7 +94,6 @@ impl Removal {
                 {
                     found.push((self.next, entry));
                 }
-                Slot::Damaged => return Err(damaged()),
                 _ => {}
             }
             self.next += 1;

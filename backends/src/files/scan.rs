@@ -12,7 +12,7 @@ use futures::StreamExt;
 use futures::stream;
 
 use super::fs::Dir;
-use super::index::{Entry, Index, Slot, State, damaged, fingerprint};
+use super::index::{Entry, Index, Slot, State, fingerprint};
 use super::layout;
 use super::reader::{Found, Reader, unusable_dir};
 use super::session::Session;
@@ -210,8 +210,13 @@ impl Session {
     pub async fn summary(self: &Arc<Self>, query: Query) -> Result<Summary> {
         let plain = Query { scope: query.scope.clone(), ..Query::default() };
         if query != plain {
-            return fmail_api::summarise(&query.scope.clone(), self.scan(query)?.messages).await;
+            let messages = self.healing(|| self.scan(query.clone()))?.messages;
+            return fmail_api::summarise(&query.scope, messages).await;
         }
+        self.healing(|| self.count(&query))
+    }
+
+    fn count(&self, query: &Query) -> Result<Summary> {
         let Some(top) = self.top()? else { return Ok(Summary::default()) };
         self.check_access(&top, &query.scope)?;
         let looked = self.look(&top, &query.scope, &[], self.patience())?;
@@ -275,7 +280,6 @@ fn choose(query: &Query, index: &Index, state: &State, sieve: &mut Sieve) -> Res
         for slot in sieve.first_slot(index, state)?..=state.committed {
             match slots.get(slot)? {
                 Slot::Entry(entry) if !take(sieve, slot, &entry)? => break,
-                Slot::Damaged => return Err(damaged()),
                 _ => {}
             }
         }
@@ -360,7 +364,6 @@ impl<'a> Backwards<'a> {
                     *number -= 1;
                     match slots.get(at)? {
                         Slot::Entry(entry) if !entry.irregular => return Ok(Some((at, entry))),
-                        Slot::Damaged => return Err(damaged()),
                         _ => {}
                     }
                 }

@@ -131,8 +131,15 @@ impl Session {
         Ok(top)
     }
 
-    /// Takes the lock for a write: the project is there, of a format that we know, and nothing is left unfinished.
+    /// Takes the lock for a write: the project is ours, there, and of a format that we know.
     pub fn lock(&self, top: &Dir) -> Result<Lock> {
+        if let Some(owner) = self.other_owner(top)? {
+            // Files that we made would be ours, and the owner could not write the project any more.
+            let root = self.options.root.display();
+            let text = format!("the project in {root} belongs to user {owner}, who alone may write it");
+            return Err(Error::new(ErrorKind::Denied, text)
+                .help("others may read its topics; run fmail as that user, or set FMAIL_ROOT to use another project"));
+        }
         let lock = Lock::acquire(&self.options.fs, top, self.options.lock_timeout).map_err(|error| {
             if error.kind() != ErrorKind::Denied {
                 return error;
@@ -143,6 +150,12 @@ impl Session {
         })?;
         self.check_project(top)?;
         Ok(lock)
+    }
+
+    /// The user who owns the project, when that is not us.
+    fn other_owner(&self, top: &Dir) -> Result<Option<u32>> {
+        let stat = self.fs().stat_dir(top).map_err(|error| Error::io(".fmail", &error))?;
+        Ok(Some(stat.owner).filter(|owner| *owner != rustix::process::geteuid().as_raw()))
     }
 
     /// Reads `project.json`: a newer format is refused, a missing file is written.
@@ -206,7 +219,8 @@ impl Session {
             return Ok(index);
         }
         match self.open_index(top, Open::Read) {
-            Ok(index) => Ok(index),
+            Ok(index) if index.state().is_ok() => Ok(index),
+            Ok(_) => Err(super::index::damaged()),
             Err(Unusable::Newer(format)) => Err(newer(u64::from(format))),
             Err(Unusable::Rebuild | Unusable::Io(_)) => Ok(self.writing(top, self.patience())?.index.clone()),
         }
@@ -219,6 +233,9 @@ impl Session {
             return Ok(Writing { index, lock: None, _private: Some(private) });
         }
         drop(private);
+        if self.other_owner(top)?.is_some() {
+            return self.writing_privately(top);
+        }
         match Lock::acquire(&self.options.fs, top, patience) {
             Ok(lock) => match self.writing_with(top, lock) {
                 Err(error) if error.kind() == ErrorKind::Denied => self.writing_privately(top),
@@ -230,7 +247,8 @@ impl Session {
             Err(error) if error.kind() == ErrorKind::Backpressure && !patience.is_zero() => {
                 let text = format!("{}; reading the directories directly", error.message());
                 (self.options.reporter)(Notice::new(NoticeKind::Other, text));
-                self.writing_privately(top)
+                // For this once: the next look may find the lock free.
+                Ok(Writing { index: self.private_index(top)?, lock: None, _private: None })
             }
             Err(error) => Err(error),
         }
@@ -276,6 +294,26 @@ impl Session {
         Ok(index)
     }
 
+    /// Runs an operation; when it finds the index damaged, rebuilds that and runs the operation once more.
+    pub fn healing<T>(&self, operation: impl Fn() -> Result<T>) -> Result<T> {
+        match operation() {
+            Err(error) if super::index::is_damage(&error) => self.heal()?,
+            other => return other,
+        }
+        operation()
+    }
+
+    /// Rebuilds a damaged index, where that is ours to do.
+    pub fn heal(&self) -> Result<()> {
+        if let Some(top) = self.top()?
+            && self.other_owner(&top)?.is_none()
+        {
+            let _lock = Lock::acquire(&self.options.fs, &top, self.options.lock_timeout)?;
+            self.rebuild(&top)?;
+        }
+        Ok(())
+    }
+
     /// Writes a new index and puts it in place. The caller holds the lock.
     pub fn rebuild(&self, top: &Dir) -> Result<()> {
         let fs = self.fs();
@@ -311,17 +349,17 @@ impl Session {
         let mut private = relock(&self.private);
         let index = match private.clone() {
             Some(index) => index,
-            None => {
-                let memory: OwnedFd = rustix::fs::memfd_create("fmail-index", MemfdFlags::CLOEXEC)
-                    .map_err(|error| Error::io("no memory for an index", &error.into()))?;
-                let file = std::fs::File::from(memory);
-                let epoch = self.rebuild_into(top, &file)?;
-                let index = Arc::new(Index::in_memory(&self.options.fs, file, epoch));
-                *private = Some(index.clone());
-                index
-            }
+            None => private.insert(self.private_index(top)?).clone(),
         };
         Ok(Writing { index, lock: None, _private: Some(private) })
+    }
+
+    fn private_index(&self, top: &Dir) -> Result<Arc<Index>> {
+        let memory: OwnedFd = rustix::fs::memfd_create("fmail-index", MemfdFlags::CLOEXEC)
+            .map_err(|error| Error::io("no memory for an index", &error.into()))?;
+        let file = std::fs::File::from(memory);
+        let epoch = self.rebuild_into(top, &file)?;
+        Ok(Arc::new(Index::in_memory(&self.options.fs, file, epoch)))
     }
 
     /// Whether messages can be stored, without side effects.

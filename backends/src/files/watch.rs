@@ -14,7 +14,7 @@ use futures::Stream;
 use rustix::event::EventfdFlags;
 use std::os::fd::OwnedFd;
 
-use super::index::{Index, Slot, State, damaged};
+use super::index::{Index, Slot, State, is_damage};
 use super::reader::Reader;
 use super::scan::{Position, Sieve, expired, read_event};
 use super::session::{Session, relock};
@@ -135,7 +135,11 @@ impl Stream for Watch {
         if watch.ready.is_empty() {
             // First ask to be woken, then look: what arrives in between wakes us again.
             watch.hub.register(watch.id, context.waker());
-            if let Err(error) = watch.advance() {
+            let mut advanced = watch.advance();
+            if advanced.as_ref().is_err_and(is_damage) {
+                advanced = watch.session.heal().and_then(|()| watch.advance());
+            }
+            if let Err(error) = advanced {
                 watch.ready.push_back(Err(error));
             }
         }
@@ -187,17 +191,13 @@ impl Watch {
                 None if self.position.slot < state.committed => self.position.slot + 1,
                 None => break,
             };
-            match slots.get(slot)? {
-                Slot::Entry(entry) => {
-                    if let Some(target) = sieve.accept(&index, &state, slot, &entry)? {
-                        let place = Position { epoch: index.epoch, slot };
-                        self.ready.extend(read_event(&mut reader, &self.query, place, entry.id, &target));
-                        self.quiet = 0;
-                    }
-                    self.last = self.last.max(entry.id);
+            if let Slot::Entry(entry) = slots.get(slot)? {
+                if let Some(target) = sieve.accept(&index, &state, slot, &entry)? {
+                    let place = Position { epoch: index.epoch, slot };
+                    self.ready.extend(read_event(&mut reader, &self.query, place, entry.id, &target));
+                    self.quiet = 0;
                 }
-                Slot::Damaged => return Err(damaged()),
-                _ => {}
+                self.last = self.last.max(entry.id);
             }
             if missed.is_none() {
                 self.position.slot = slot;
@@ -254,12 +254,8 @@ fn seen_before(index: &Index, last: u32) -> Result<HashSet<(MessageId, u64)>> {
     let mut slots = index.sweep(&state);
     let mut seen = HashSet::new();
     for slot in 1..=last {
-        match slots.get(slot)? {
-            Slot::Entry(entry) => {
-                seen.insert((entry.id, rows.get(&entry.row).copied().unwrap_or(0)));
-            }
-            Slot::Damaged => return Err(damaged()),
-            _ => {}
+        if let Slot::Entry(entry) = slots.get(slot)? {
+            seen.insert((entry.id, rows.get(&entry.row).copied().unwrap_or(0)));
         }
     }
     Ok(seen)

@@ -111,8 +111,14 @@ impl Index {
     }
 }
 
+const DAMAGED: &str = "the index .fmail/index is damaged";
+
+/// Whether an error says that the index is damaged.
+pub fn is_damage(error: &Error) -> bool {
+    error.kind() == ErrorKind::Corrupt && error.message() == DAMAGED
+}
+
 /// The error that leads to a rebuild.
 pub fn damaged() -> Error {
-    Error::new(ErrorKind::Corrupt, "the index .fmail/index is damaged")
-        .help("delete .fmail/index; the next command rebuilds it from the messages")
+    Error::new(ErrorKind::Corrupt, DAMAGED).help("delete .fmail/index; the next command rebuilds it from the messages")
 }

@@ -33,6 +33,19 @@ impl<'a> Slots<'a> {
         if self.first == 0 || number < self.first || number >= self.first + held {
             self.load(number)?;
         }
+        // An entry may be marked as removed while it is read; the next look is whole.
+        for _ in 0..100 {
+            let slot = self.decode(number)?;
+            if slot != Slot::Damaged {
+                return Ok(slot);
+            }
+            std::thread::yield_now();
+            self.load(number)?;
+        }
+        Err(damaged())
+    }
+
+    fn decode(&self, number: u32) -> Result<Slot> {
         let at = ((number - self.first) as usize) * SLOT as usize;
         Ok(Slot::decode(self.block.get(at..at + SLOT as usize).ok_or_else(damaged)?))
     }
@@ -172,7 +185,6 @@ impl Index {
         for number in from..end {
             match slots.get(number)? {
                 Slot::Entry(entry) if !entry.irregular && entry.part == 0 => return Ok(Some((number, entry))),
-                Slot::Damaged => return Err(damaged()),
                 _ => {}
             }
         }
@@ -207,7 +219,6 @@ impl Index {
                 Slot::Entry(entry) if entry.irregular => {}
                 Slot::Entry(entry) if entry.id == id => found.push((number, entry)),
                 Slot::Entry(_) => break,
-                Slot::Damaged => return Err(damaged()),
                 _ => {}
             }
         }

@@ -14,7 +14,7 @@ use fmail_api::{Error, MessageId, Notice, NoticeKind, Reporter, Result, Target};
 use super::format::{self, Entry, Header, Key, ROW_SLOTS, Row, SLOT, Slot, State, slot_offset};
 use super::{Index, Slots};
 use crate::files::SETTLED_AFTER;
-use crate::files::fs::{Dir, Fs};
+use crate::files::fs::{Dir, Fs, if_there};
 use crate::files::head::Head;
 use crate::files::layout;
 
@@ -92,7 +92,8 @@ impl Rebuild<'_> {
         for target in targets {
             let (_, name, _) = layout::target_dir(&target);
             // A symlink, a file, or a directory of another user: not ours to index.
-            let Ok(mailbox) = self.fs.open_dir(&dir, name) else { continue };
+            let failed = |error| Error::io(format!(".fmail/{parent}/{name} cannot be listed"), &error);
+            let Some(mailbox) = if_there(self.fs.open_dir(&dir, name)).map_err(failed)? else { continue };
             let mut row = Row::new(target.clone());
             row.stamp = self.fs.stat_dir(&mailbox).map_or(0, |stat| stat.modified);
             let number = rows.len() as u32;
@@ -100,7 +101,7 @@ impl Rebuild<'_> {
                 listed.extend(layout::id_of(name).map(|id| Listed { id, row: number }));
                 true
             });
-            listing.map_err(|error| Error::io(format!(".fmail/{parent}/{name} cannot be listed"), &error))?;
+            listing.map_err(failed)?;
             row.recheck = u64::from(row.stamp + SETTLED_AFTER > self.now);
             rows.push(row);
         }
@@ -127,6 +128,7 @@ impl Rebuild<'_> {
                 Some(head) => head,
                 None => match self.read_head(item, &target, dirs) {
                     Ok(head) => head,
+                    Err(error) if error.kind() == fmail_api::ErrorKind::Unavailable => return Err(error),
                     Err(_) => {
                         rows[item.row as usize].unsettled = true;
                         rest.remove(0);
@@ -157,8 +159,9 @@ impl Rebuild<'_> {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
                 let (parent, name, _) = layout::target_dir(target);
-                let parent = self.fs.open_dir(self.top, parent).map_err(|error| Error::io("listing", &error))?;
-                entry.insert(self.fs.open_dir(&parent, name).map_err(|error| Error::io("listing", &error))?)
+                let failed = |error| Error::io(format!(".fmail/{parent}/{name} cannot be opened"), &error);
+                let parent = self.fs.open_dir(self.top, parent).map_err(failed)?;
+                entry.insert(self.fs.open_dir(&parent, name).map_err(failed)?)
             }
         };
         Head::read(self.fs.as_ref(), dir, item.id)

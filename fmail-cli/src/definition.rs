@@ -1,5 +1,6 @@
 //! The command line as a tree: help, man pages, completions, `--robot-help` and the parser all come from here.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -15,7 +16,6 @@ use crate::commands::{
 /// JSON files under `.fmail/` in the project's directory, created by the first message. Set FMAIL_AGENT to your name.
 #[derive(Parser)]
 #[command(name = "fmail", version, subcommand_required = true, arg_required_else_help = true)]
-#[command(after_long_help = exit_codes())]
 pub(crate) struct Fmail {
     /// Describe fmail, or the command before it, as one JSON object for programs
     // Answered before the arguments are parsed; it stands here so that help and completions know it.
@@ -95,7 +95,13 @@ pub(crate) enum Command {
 
 /// The whole tree, for the tools that print it.
 pub fn command() -> clap::Command {
-    Fmail::command()
+    Fmail::command().after_long_help(exit_codes())
+}
+
+/// The tree for these arguments. What only help shows is left out unless help may be wanted: every `send` would pay.
+pub(crate) fn command_for(args: &[OsString]) -> clap::Command {
+    let help = args.len() < 2 || args.iter().any(|arg| arg == "help" || arg == "--help");
+    if help { command() } else { Fmail::command() }
 }
 
 /// The exit codes as the end of the long help.

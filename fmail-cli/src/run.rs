@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::FromArgMatches;
 use clap::error::ErrorKind as Usage;
-use clap::{CommandFactory, FromArgMatches};
 use fmail_api::ErrorKind;
 use fmail_host::Environment;
 
-use crate::definition::Fmail;
+use crate::definition::{Fmail, command_for};
 use crate::output::{Outcome, Stop, note, report};
 use crate::{commands, robot_help};
 
@@ -19,7 +19,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(command) = robot_help::asked(&args) {
         return finish(robot_help::print(command.as_deref()));
     }
-    let parsed = Fmail::command().try_get_matches_from(args).and_then(|matches| Fmail::from_arg_matches(&matches));
+    let parsed = command_for(&args).try_get_matches_from(args).and_then(|matches| Fmail::from_arg_matches(&matches));
     match parsed {
         Ok(fmail) => finish(execute(fmail)),
         Err(error) => usage(&error),

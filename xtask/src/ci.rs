@@ -52,8 +52,14 @@ fn lints() -> Result<()> {
     cargo::run(&mut cargo::cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
+/// Builds the documentation twice: with everything in it, for those who work here, and of the crates that others read
+/// with only what they can see, so that no link of theirs leads into the private part.
 fn documentation() -> Result<()> {
-    cargo::run(cargo::cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+    let everything: &[&str] = &["doc", "--no-deps", "--workspace", "--document-private-items"];
+    let public: &[&str] = &["doc", "--no-deps", "--package", "fmail-api", "--package", "fmail-conformance"];
+    let private_links_allowed = "-D warnings -A rustdoc::private-intra-doc-links";
+    cargo::run(cargo::cargo(everything).env("RUSTDOCFLAGS", private_links_allowed))?;
+    cargo::run(cargo::cargo(public).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 fn dependencies() -> Result<()> {

@@ -191,6 +191,7 @@ impl Error {
         let kind = match error.kind() {
             Io::NotFound => ErrorKind::NotFound,
             Io::PermissionDenied | Io::ReadOnlyFilesystem => ErrorKind::Denied,
+            Io::IsADirectory | Io::InvalidInput => ErrorKind::InvalidRequest,
             _ => ErrorKind::Unavailable,
         };
         Error::new(kind, format!("{doing}: {error}"))

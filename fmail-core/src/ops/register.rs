@@ -1,6 +1,9 @@
 //! `register`: claims a name, one winner per store.
 
-use fmail_api::{AgentName, Context, Error, ErrorKind, RegisterRequest, Registered, Result};
+use fmail_api::{
+    AgentName, Context, Error, ErrorKind, Order, Query, RegisterRequest, Registered, Result, Scope, Target,
+};
+use futures::StreamExt;
 
 use crate::Operations;
 use crate::operations::random;
@@ -61,6 +64,13 @@ impl Operations {
         }
         Err(Error::new(ErrorKind::Conflict, format!("{DRAWS} generated names were all taken"))
             .help("choose one yourself: fmail register <name>"))
+    }
+
+    /// Whether nothing has been sent to the agent, as far as the store still knows.
+    async fn mailbox_is_empty(&self, name: &AgentName) -> Result<bool> {
+        let scope = Scope::Target(Target::Agent(name.clone()));
+        let query = Query { scope, limit: Some(1), order: Order::Descending, ..Query::default() };
+        Ok(self.store.scan(query).await?.messages.next().await.is_none())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Recipients whom nobody in the project has seen.
 
-use fmail_api::{AgentName, Draft, Error, Order, Query, RecordKey, Result, Scope, Target, UnknownRecipient};
+use fmail_api::{AgentName, Draft, Error, RecordKey, Result, Target, UnknownRecipient};
 use futures::StreamExt;
 
 use crate::Operations;
@@ -8,7 +8,8 @@ use crate::near::near_names;
 use crate::presence::agent_of;
 
 impl Operations {
-    /// The recipients of `draft` whom nobody has seen: no record, and an empty mailbox.
+    /// The recipients of `draft` whom nobody has seen: agents without a record. A mailbox is no proof: it may be full of
+    /// earlier messages to the same wrong name.
     ///
     /// A topic costs nothing here, a known agent one record. The agents are listed only for a name that is unknown,
     /// to find what it may have been meant to be.
@@ -31,14 +32,7 @@ impl Operations {
     }
 
     async fn is_unknown(&self, name: &AgentName) -> Result<bool> {
-        Ok(self.store.get(&RecordKey::agent(name)).await?.is_none() && self.mailbox_is_empty(name).await?)
-    }
-
-    /// Whether nothing has ever been sent to the agent, as far as the store still knows.
-    pub(crate) async fn mailbox_is_empty(&self, name: &AgentName) -> Result<bool> {
-        let scope = Scope::Target(Target::Agent(name.clone()));
-        let query = Query { scope, limit: Some(1), order: Order::Descending, ..Query::default() };
-        Ok(self.store.scan(query).await?.messages.next().await.is_none())
+        Ok(self.store.get(&RecordKey::agent(name)).await?.is_none())
     }
 
     async fn known_agents(&self) -> Result<Vec<AgentName>, Error> {
@@ -61,6 +55,13 @@ mod tests {
         assert_eq!(sent.unknown.len(), 1);
         assert_eq!(sent.unknown[0].near[0].as_str(), "reviewer");
         assert!(project.send("alice", "@reviewer", "please look").unknown.is_empty());
+    }
+
+    #[test]
+    fn a_wrong_name_is_told_every_time() {
+        let project = Project::new();
+        project.send("alice", "@nobody", "first");
+        assert_eq!(project.send("alice", "@nobody", "second").unknown.len(), 1);
     }
 
     #[test]

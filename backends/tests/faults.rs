@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{ERRORS, Fault, FaultFs, Project, all, arrivals, bodies, draft, scan, send, try_scan};
+use common::{ERRORS, Fault, FaultFs, Project, Random, all, arrivals, bodies, draft, scan, send, try_scan};
 use fmail_api::{Draft, ErrorKind, Expect, Message, Query, RecordKey, Result, Selection, Store, Timestamp};
 use fmail_backends::FilesStore;
 use futures::StreamExt;
@@ -59,7 +59,7 @@ const SENDINGS: [Sending; 7] = [
 
 /// How many operations go through the seam, and which.
 fn operations(sending: &Sending) -> Vec<&'static str> {
-    let project = Project::new();
+    let project = Project::in_memory();
     (sending.before)(&project);
     let fs = FaultFs::new(Fault::None);
     block_on(project.store_on(fs.clone()).append((sending.draft)())).unwrap();
@@ -123,7 +123,7 @@ fn any_operation_of_an_append_may_fail() {
                         continue;
                     }
                     let what = format!("{}: operation {number} ({operation}) errno {errno} torn {torn}", sending.name);
-                    let project = Project::new();
+                    let project = Project::in_memory();
                     (sending.before)(&project);
                     let before = before(&project);
                     let fault = if torn { Fault::Tear(number, errno) } else { Fault::Fail(number, errno) };
@@ -159,7 +159,7 @@ fn a_process_may_end_in_front_of_any_operation_of_an_append() {
                     continue;
                 }
                 let what = format!("{}: {fault:?} ({operation})", sending.name);
-                let project = Project::new();
+                let project = Project::in_memory();
                 (sending.before)(&project);
                 let before = before(&project);
                 let store = project.store_on(FaultFs::new(fault));
@@ -177,7 +177,7 @@ fn a_process_may_end_in_front_of_any_operation_of_an_append() {
 fn a_key_is_remembered_wherever_the_first_sender_ended() {
     let sending = Sending { name: "with a key", before: two_messages, draft: with_key };
     for number in 0..operations(&sending).len() {
-        let project = Project::new();
+        let project = Project::in_memory();
         two_messages(&project);
         let interrupted = block_on(project.store_on(FaultFs::new(Fault::Stop(number))).append(with_key()));
         let stored = project.files().values().any(|value| value["body"] == "interrupted");
@@ -203,7 +203,7 @@ fn status(store: &dyn Store) -> Option<String> {
 #[test]
 fn any_operation_of_a_record_s_change_may_fail() {
     let count = {
-        let project = Project::new();
+        let project = Project::in_memory();
         put(&project.store(), "old").unwrap();
         let fs = FaultFs::new(Fault::None);
         put(&project.store_on(fs.clone()), "new").unwrap();
@@ -216,7 +216,7 @@ fn any_operation_of_a_record_s_change_may_fail() {
             .chain([Fault::Stop(number), Fault::StopWithin(number)]);
         for fault in faults {
             let what = format!("{fault:?}");
-            let project = Project::new();
+            let project = Project::in_memory();
             put(&project.store(), "old").unwrap();
             let fs = FaultFs::new(fault);
             let store = project.store_on(fs.clone());
@@ -276,7 +276,7 @@ fn sweep(store: &dyn Store) -> (usize, Result<()>) {
 #[test]
 fn any_operation_of_a_removal_may_fail() {
     let count = {
-        let project = Project::new();
+        let project = Project::in_memory();
         old_and_new(&project);
         let fs = FaultFs::new(Fault::None);
         assert_eq!(sweep(&project.store_on(fs.clone())).0, 4);
@@ -288,7 +288,7 @@ fn any_operation_of_a_removal_may_fail() {
             .flat_map(|errno| [Fault::Fail(number, *errno), Fault::Tear(number, *errno)])
             .chain([Fault::Stop(number), Fault::StopWithin(number)]);
         for fault in faults {
-            let project = Project::new();
+            let project = Project::in_memory();
             old_and_new(&project);
             let fs = FaultFs::new(fault);
             let store = project.store_on(fs.clone());
@@ -323,7 +323,7 @@ fn a_read_that_fails_says_so_and_shows_no_shorter_list() {
         [("in step", two_messages, 2), ("index gone", damaged_index, 2), ("foreign file", foreign_file, 3)];
     for (name, before, count) in prepare {
         let steps = {
-            let project = Project::new();
+            let project = Project::in_memory();
             before(&project);
             let fs = FaultFs::new(Fault::None);
             assert_eq!(all(&project.store_on(fs.clone())).len(), count);
@@ -332,7 +332,7 @@ fn a_read_that_fails_says_so_and_shows_no_shorter_list() {
         for (number, step) in steps.iter().enumerate() {
             for errno in ERRORS {
                 let what = format!("{name}: operation {number} of {} ({step:?}) errno {errno}", steps.len());
-                let project = Project::new();
+                let project = Project::in_memory();
                 before(&project);
                 let fs = FaultFs::new(Fault::Fail(number, errno));
                 let store = project.store_on(fs.clone());
@@ -352,7 +352,7 @@ fn a_read_that_fails_says_so_and_shows_no_shorter_list() {
 #[test]
 fn data_is_synced_before_its_name_and_the_name_before_the_answer() {
     for sending in &SENDINGS {
-        let project = Project::new();
+        let project = Project::in_memory();
         (sending.before)(&project);
         let fs = FaultFs::new(Fault::None);
         let store = project.store_on(fs.clone());
@@ -394,7 +394,7 @@ fn any_time() -> Timestamp {
 
 #[test]
 fn a_duplicate_is_synced_before_it_is_answered() {
-    let project = Project::new();
+    let project = Project::in_memory();
     block_on(project.store().append(with_key())).unwrap();
     let fs = FaultFs::new(Fault::None);
     let again = block_on(project.store_on(fs.clone()).append(with_key())).unwrap();
@@ -407,7 +407,7 @@ fn a_duplicate_is_synced_before_it_is_answered() {
 
 #[test]
 fn a_failed_sync_of_the_directory_is_its_own_answer() {
-    let project = Project::new();
+    let project = Project::in_memory();
     two_messages(&project);
     let fs = FaultFs::new(Fault::None);
     block_on(project.store_on(fs.clone()).append(draft("task", "interrupted"))).unwrap();
@@ -417,4 +417,71 @@ fn a_failed_sync_of_the_directory_is_its_own_answer() {
     assert!(answer.not_durable.is_some_and(|reason| reason.contains("synced")));
     let found: Vec<Arc<Message>> = scan(&project.store(), Query { ids: vec![answer.message.id], ..Query::default() });
     assert_eq!(bodies(&found), ["second"]);
+}
+
+/// Damages the index somewhere, and says how.
+fn damage(path: &std::path::Path, random: &mut Random) -> String {
+    let mut bytes = std::fs::read(path).unwrap();
+    let at = random.below(bytes.len() as u64) as usize;
+    let how = match random.below(5) {
+        0 => {
+            bytes.truncate(at);
+            format!("cut at {at}")
+        }
+        1 => {
+            let end = (at + 64).min(bytes.len());
+            bytes[at..end].fill(0);
+            format!("zeros from {at} to {end}")
+        }
+        2 => {
+            bytes.extend_from_slice(&[7; 40]);
+            "40 bytes more".into()
+        }
+        _ => {
+            let bit = random.below(8);
+            bytes[at] ^= 1 << bit;
+            format!("bit {bit} of byte {at}")
+        }
+    };
+    std::fs::write(path, bytes).unwrap();
+    how
+}
+
+#[test]
+fn a_damaged_index_loses_nothing() {
+    let seed = 0x5eed_0001;
+    let mut random = Random(seed);
+    let rounds = if std::env::var_os("FMAIL_TEST_FULL").is_some() { 3_000 } else { 300 };
+    let project = Project::in_memory();
+    let store = project.store();
+    for number in 0..40 {
+        send(&store, ["task", "build", "@bob"][number % 3], &format!("message {number}"));
+    }
+    let keyed = block_on(store.append(with_key())).unwrap().message;
+    let old = project.path("index");
+    let mut expected = bodies(&all(&store)).len();
+    for round in 0..rounds {
+        // Most bytes of a small index are the two tables of buckets; half of the damage goes behind and before them.
+        let how = damage(&old, &mut random);
+        let what = format!("seed {seed:#x}, round {round}: {how}");
+        let fresh = project.store();
+        if round % 2 == 0 {
+            assert_eq!(all(&fresh).len(), expected, "{what}: a reader");
+            assert_eq!(arrivals(&fresh).len(), expected, "{what}: a reader by arrival");
+        } else {
+            let again = block_on(fresh.append(with_key())).unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            assert!(again.duplicate && again.message.id == keyed.id, "{what}: the key");
+            send(&fresh, "task", &format!("round {round}"));
+            expected += 1;
+        }
+        let mut targets = Vec::new();
+        for target in ["task", "build", "@bob"] {
+            targets.extend(scan(&project.store(), Query::target(target.parse().unwrap())));
+        }
+        assert_eq!(targets.len(), expected, "{what}: target by target");
+        assert_eq!(all(&project.store()).len(), expected, "{what}: everything");
+        let summary = block_on(project.store().summary(Query::default())).unwrap();
+        assert_eq!(summary.targets.iter().map(|target| target.messages).sum::<u64>(), expected as u64, "{what}");
+        assert_eq!(project.files().len(), expected, "{what}: files");
+    }
 }

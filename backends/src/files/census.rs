@@ -38,7 +38,10 @@ struct Listing {
 impl Session {
     /// Brings the index in step with the directories of a scope, and of `suspects` whatever their time says.
     pub fn look(&self, top: &Dir, scope: &Scope, suspects: &[Target], patience: Duration) -> Result<Looked> {
-        let index = self.index(top)?;
+        let mut index = self.index(top)?;
+        if !index.is_settled(&index.state()?)? && self.finish_for_the_dead(top)? {
+            index = self.index(top)?;
+        }
         let mut stale = self.stale(top, &index, scope)?;
         stale.extend(suspects.iter().filter(|target| !stale.contains(target)).cloned().collect::<Vec<_>>());
         if stale.is_empty() {
@@ -57,6 +60,16 @@ impl Session {
             writing.index.clone()
         };
         Ok(Looked { index, notices })
+    }
+
+    /// An index that is longer than it says is being written, or its writer died. Only in the second case is the lock
+    /// free: then what was left is settled, so that readers do not have to wait for the next writer.
+    fn finish_for_the_dead(&self, top: &Dir) -> Result<bool> {
+        match self.writing(top, Duration::ZERO) {
+            Ok(writing) => Ok(writing.is_shared()),
+            Err(error) if error.kind() == ErrorKind::Backpressure => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// How long a reader waits for the lock.

@@ -137,7 +137,7 @@ impl Removal {
                 let mailbox = match mailboxes.entry(entry.row) {
                     std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
                     std::collections::hash_map::Entry::Vacant(new) => {
-                        new.insert(Mailbox::open(&session, &top, writing.index.row(entry.row)?))
+                        new.insert(Mailbox::open(&session, &top, writing.index.row(entry.row)?)?)
                     }
                 };
                 mailbox.unlink(&session, &entry)?;
@@ -167,13 +167,18 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    fn open(session: &Session, top: &Dir, row: Row) -> Mailbox {
+    fn open(session: &Session, top: &Dir, row: Row) -> Result<Mailbox> {
         let (parent, name, _) = layout::target_dir(&row.target);
         let fs = session.fs();
-        let dir = fs.open_dir(top, parent).and_then(|dir| fs.open_dir(&dir, name)).ok();
+        // Only a mailbox that is gone has nothing to remove; any other failure must not be told as a removal.
+        let dir = match fs.open_dir(top, parent).and_then(|dir| fs.open_dir(&dir, name)) {
+            Ok(dir) => Some(dir),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io(format!(".fmail/{parent}/{name} cannot be opened"), &error)),
+        };
         let stamp = dir.as_ref().and_then(|dir| fs.stat_dir(dir).ok()).map(|stat| stat.modified);
         let in_step = stamp == Some(row.stamp);
-        Mailbox { row, dir, in_step }
+        Ok(Mailbox { row, dir, in_step })
     }
 
     fn unlink(&mut self, session: &Session, entry: &Entry) -> Result<()> {

@@ -263,7 +263,7 @@ impl Session {
 
     fn open_writing(&self, top: &Dir, lock: Lock) -> Result<Writing<'_>> {
         match self.open_index(top, Open::ReadWrite) {
-            Ok(index) if index.state().is_ok_and(|state| index.is_settled(&state)) => {
+            Ok(index) if index.state().and_then(|state| index.is_settled(&state)).unwrap_or(false) => {
                 return Ok(Writing { index, lock: Some(lock), _private: None });
             }
             Err(Unusable::Newer(format)) => return Err(newer(u64::from(format))),

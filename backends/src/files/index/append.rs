@@ -37,7 +37,7 @@ impl<'a> Changes<'a> {
     /// Begins, unless a process died in the middle of its changes.
     pub fn begin(index: &'a Index) -> Result<Self> {
         let state = index.state()?;
-        if index.is_settled(&state) { Ok(Changes { index, state }) } else { Err(damaged()) }
+        if index.is_settled(&state)? { Ok(Changes { index, state }) } else { Err(damaged()) }
     }
 
     /// The row of a mailbox, made when it is missing.

@@ -101,9 +101,10 @@ impl Index {
     }
 
     /// Whether the file is exactly as long as the committed slots need and nothing was interrupted.
-    pub fn is_settled(&self, state: &State) -> bool {
+    pub fn is_settled(&self, state: &State) -> Result<bool> {
         let expect = if state.committed == 0 { format::SLOTS_AT } else { slot_offset(state.committed) + format::SLOT };
-        !state.busy && self.fs.stat_file(&self.file).is_ok_and(|stat| stat.size == expect)
+        let stat = self.fs.stat_file(&self.file).map_err(|error| self.failed(&error))?;
+        Ok(!state.busy && stat.size == expect)
     }
 
     fn failed(&self, error: &io::Error) -> Error {

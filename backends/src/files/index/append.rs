@@ -46,13 +46,13 @@ impl<'a> Changes<'a> {
             return Ok(found);
         }
         let (_, name, _) = layout::target_dir(target);
-        let bucket = format::ROW_BUCKETS_AT + u64::from(format::row_bucket(target.is_direct(), name)) * 4;
+        let bucket = format::bucket_offset(format::ROW_BUCKETS_AT, format::row_bucket(target.is_direct(), name));
         let number = self.state.committed + 1;
         let mut row = Row::new(target.clone());
-        row.next = self.read_bucket(bucket)?;
+        row.next = self.index.bucket(bucket)?;
         row.previous_row = self.state.rows;
         self.write(&row.encode(), slot_offset(number))?;
-        self.write(&number.to_le_bytes(), bucket)?;
+        self.write(&format::encode_bucket(bucket, number), bucket)?;
         self.state.rows = number;
         self.state.committed += ROW_SLOTS;
         self.commit()?;
@@ -80,6 +80,7 @@ impl<'a> Changes<'a> {
                 parts,
                 irregular: !regular,
                 removed: false,
+                keyed: !arrival.keys.is_empty(),
             };
             if !regular {
                 irregular = number;
@@ -95,10 +96,10 @@ impl<'a> Changes<'a> {
         let mut buckets = Vec::new();
         for hash in &arrival.keys {
             end += 1;
-            let bucket = format::KEY_BUCKETS_AT + u64::from(format::key_bucket(*hash)) * 4;
+            let bucket = format::bucket_offset(format::KEY_BUCKETS_AT, format::key_bucket(*hash));
             let next = match buckets.iter().rev().find(|(_, at)| *at == bucket) {
                 Some((number, _)) => *number,
-                None => self.read_bucket(bucket)?,
+                None => self.index.bucket(bucket)?,
             };
             bytes.extend_from_slice(&Key { hash: *hash, entry: first, next, time: arrival.time }.encode());
             buckets.push((end, bucket));
@@ -108,7 +109,7 @@ impl<'a> Changes<'a> {
             self.write(&row.encode(), slot_offset(*number))?;
         }
         for (number, bucket) in buckets {
-            self.write(&u32::to_le_bytes(number), bucket)?;
+            self.write(&format::encode_bucket(bucket, number), bucket)?;
         }
         if regular {
             self.state.high = arrival.id.ticks();
@@ -142,15 +143,6 @@ impl<'a> Changes<'a> {
     /// Makes the changes visible.
     pub fn commit(&mut self) -> Result<()> {
         self.write(&self.state.encode(), STATE_AT)
-    }
-
-    fn read_bucket(&self, at: u64) -> Result<u32> {
-        let mut bytes = [0; 4];
-        let read = self.index.fs.read_at(&self.index.file, &mut bytes, at);
-        match read.map_err(|error| self.index.failed(&error))? {
-            4 => Ok(u32::from_le_bytes(bytes)),
-            _ => Err(damaged()),
-        }
     }
 
     fn write(&self, bytes: &[u8], at: u64) -> Result<()> {

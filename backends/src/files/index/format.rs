@@ -3,9 +3,9 @@
 //! ```text
 //! page 0      header: magic, versions, epoch, boot id        (written once)
 //!             state: how much is committed, counters         (rewritten in place)
-//! page 1      buckets: mailbox name -> newest row            (1,024 slot numbers)
-//! page 2      buckets: idempotency key -> newest key slot    (1,024 slot numbers)
-//! page 3 …    slots of 64 bytes, numbered from 1, only ever appended
+//! page 1, 2   buckets: mailbox name -> newest row            (1,024 slot numbers)
+//! page 3, 4   buckets: idempotency key -> newest key slot    (1,024 slot numbers)
+//! page 5 …    slots of 64 bytes, numbered from 1, only ever appended
 //! ```
 //!
 //! A slot is an entry (one message in one mailbox), a third of a row (one mailbox, changed in place), or a key. Entries
@@ -17,13 +17,14 @@ use fmail_api::{ContentHash, MessageId, Target};
 use crate::files::layout;
 
 pub const MAGIC: [u8; 8] = *b"FMAILIX1";
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 pub const SLOT: u64 = 64;
 pub const STATE_AT: u64 = 64;
 pub const ROW_BUCKETS_AT: u64 = 4096;
-pub const KEY_BUCKETS_AT: u64 = 8192;
-pub const SLOTS_AT: u64 = 12288;
+pub const KEY_BUCKETS_AT: u64 = 12288;
+pub const SLOTS_AT: u64 = 20480;
 pub const BUCKETS: u32 = 1024;
+const BUCKET: u64 = 8;
 /// A row takes this many slots.
 pub const ROW_SLOTS: u32 = 3;
 
@@ -32,6 +33,10 @@ const KIND_ROW: u8 = 2;
 const KIND_KEY: u8 = 3;
 const KIND_ROW_REST: u8 = 9;
 const NAME_PART: usize = 56;
+/// The first slot of a row ends with this and the others begin with that: a row changes in place, so that one of its
+/// slots alone has no checksum, and a damaged entry must not pass for one.
+const ROW_END: [u8; 8] = *b"mailbox.";
+const REST_START: [u8; 8] = [0, 0, 0, 0, KIND_ROW_REST, 0, 0, 0];
 
 /// Where a slot stands in the file.
 pub fn slot_offset(slot: u32) -> u64 {
@@ -41,6 +46,32 @@ pub fn slot_offset(slot: u32) -> u64 {
 /// A 64-bit FNV-1a hash, for comparing senders and threads without opening a file.
 pub fn fingerprint(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Where a bucket stands in the file.
+pub fn bucket_offset(table: u64, bucket: u32) -> u64 {
+    table + u64::from(bucket) * BUCKET
+}
+
+/// The bytes of the bucket at an offset: the slot that it names, and a checksum.
+pub fn encode_bucket(at: u64, slot: u32) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&slot.to_le_bytes());
+    bytes[4..].copy_from_slice(&bucket_seal(at, slot).to_le_bytes());
+    bytes
+}
+
+/// The slot that the bucket at an offset names, 0 for none; nothing when it is damaged.
+pub fn decode_bucket(at: u64, bytes: &[u8; 8]) -> Option<u32> {
+    let slot = u32_at(bytes, 0);
+    (u32_at(bytes, 4) == bucket_seal(at, slot)).then_some(slot)
+}
+
+fn bucket_seal(at: u64, slot: u32) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&at.to_le_bytes());
+    hasher.update(&slot.to_le_bytes());
+    hasher.finalize()
 }
 
 /// The bucket of a mailbox.
@@ -113,6 +144,8 @@ pub struct Entry {
     pub irregular: bool,
     /// Its file is gone.
     pub removed: bool,
+    /// It has keys: what an index knows of it without its key slots is not all.
+    pub keyed: bool,
 }
 
 /// One mailbox: a topic or an agent's direct messages.
@@ -258,7 +291,7 @@ impl State {
 impl Entry {
     pub fn encode(&self) -> [u8; 64] {
         let mut bytes = [0; 64];
-        let flags = u8::from(self.irregular) | u8::from(self.removed) << 1;
+        let flags = u8::from(self.irregular) | u8::from(self.removed) << 1 | u8::from(self.keyed) << 2;
         Writer(&mut bytes, 4)
             .put(&[KIND_ENTRY, flags, self.part, self.parts])
             .u64(self.id.ticks())
@@ -291,8 +324,8 @@ impl Slot {
     /// What these 64 bytes hold.
     pub fn decode(bytes: &[u8]) -> Slot {
         match bytes[4] {
-            KIND_ROW => return Slot::RowStart,
-            KIND_ROW_REST => return Slot::RowRest,
+            KIND_ROW if bytes[56..64] == ROW_END => return Slot::RowStart,
+            KIND_ROW_REST if bytes[..8] == REST_START => return Slot::RowRest,
             _ if !sealed(&bytes[..64]) => return Slot::Damaged,
             _ => {}
         }
@@ -310,6 +343,7 @@ impl Slot {
                     parts: bytes[7],
                     irregular: bytes[5] & 1 != 0,
                     removed: bytes[5] & 2 != 0,
+                    keyed: bytes[5] & 4 != 0,
                 })
             }),
             KIND_KEY => {
@@ -358,13 +392,14 @@ impl Row {
             .u64(self.last_id)
             .i64(self.last_time)
             .u64(self.stamp)
-            .u64(self.recheck);
+            .u64(self.recheck)
+            .put(&ROW_END);
         for (part, chunk) in name.chunks(NAME_PART).enumerate() {
             let at = 64 * (part + 1);
             bytes[at + 8..at + 8 + chunk.len()].copy_from_slice(chunk);
         }
-        bytes[64 + 4] = KIND_ROW_REST;
-        bytes[128 + 4] = KIND_ROW_REST;
+        bytes[64..72].copy_from_slice(&REST_START);
+        bytes[128..136].copy_from_slice(&REST_START);
         seal(&mut bytes);
         bytes
     }
@@ -426,6 +461,7 @@ mod tests {
             parts: 2,
             irregular: true,
             removed: true,
+            keyed: true,
         };
         assert_eq!(Slot::decode(&entry.encode()), Slot::Entry(entry));
         let key = Key { hash: ContentHash::of(&[b"k"]), entry: 4, next: 5, time: 6 };
@@ -445,7 +481,18 @@ mod tests {
         for bit in 0..entry.len() * 8 {
             let mut bytes = entry;
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_ne!(Slot::decode(&bytes), Slot::decode(&entry), "bit {bit}");
+            assert_eq!(Slot::decode(&bytes), Slot::Damaged, "bit {bit}");
         }
+        let at = bucket_offset(ROW_BUCKETS_AT, 7);
+        for slot in [0, 1, 77, u32::MAX] {
+            let bucket = encode_bucket(at, slot);
+            assert_eq!(decode_bucket(at, &bucket), Some(slot));
+            for bit in 0..64 {
+                let mut bytes = bucket;
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(decode_bucket(at, &bytes), None, "bucket with {slot}, bit {bit}");
+            }
+        }
+        assert_eq!(decode_bucket(at, &[0; 8]), None, "zeros are not an empty bucket");
     }
 }

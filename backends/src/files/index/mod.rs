@@ -74,13 +74,13 @@ impl Index {
         Index { fs: fs.clone(), file, epoch, inode: 0 }
     }
 
-    /// Opens whatever is left of an index of any boot, to save reading the files it knows.
-    fn open_remains(fs: &Arc<dyn Fs>, top: &Dir) -> Option<Index> {
+    /// Opens whatever is left of an index of any boot, to save reading the files it knows; and says which boot.
+    fn open_remains(fs: &Arc<dyn Fs>, top: &Dir) -> Option<(Index, [u8; 16])> {
         let file = fs.open(top, layout::INDEX, Open::Read).ok()?;
         let mut bytes = [0; 64];
         fs.read_at(&file, &mut bytes, 0).ok()?;
         let header = Header::decode(&bytes)?;
-        Some(Index { fs: fs.clone(), file, epoch: header.epoch, inode: 0 })
+        Some((Index { fs: fs.clone(), file, epoch: header.epoch, inode: 0 }, header.boot))
     }
 
     /// The counters, as they are now.

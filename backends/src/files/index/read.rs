@@ -118,7 +118,8 @@ impl Index {
     /// The row of a mailbox, if it has one.
     pub fn find_row(&self, state: &State, target: &Target) -> Result<Option<(u32, Row)>> {
         let (_, name, _) = layout::target_dir(target);
-        let mut number = self.bucket(format::ROW_BUCKETS_AT, format::row_bucket(target.is_direct(), name))?;
+        let mut number =
+            self.bucket(format::bucket_offset(format::ROW_BUCKETS_AT, format::row_bucket(target.is_direct(), name)))?;
         // A bucket may already name a row that is not committed yet; its own chain leads back to those that are.
         while number != 0 {
             let row = self.row(number)?;
@@ -145,7 +146,7 @@ impl Index {
 
     /// The newest use of an idempotency key.
     pub fn find_key(&self, state: &State, hash: ContentHash) -> Result<Option<Key>> {
-        let mut number = self.bucket(format::KEY_BUCKETS_AT, format::key_bucket(hash))?;
+        let mut number = self.bucket(format::bucket_offset(format::KEY_BUCKETS_AT, format::key_bucket(hash)))?;
         let mut slots = self.chain(state);
         while number != 0 {
             match slots.get(number)? {
@@ -157,13 +158,20 @@ impl Index {
         Ok(None)
     }
 
-    fn bucket(&self, at: u64, bucket: u32) -> Result<u32> {
-        let mut bytes = [0; 4];
-        let read = self.fs.read_at(&self.file, &mut bytes, at + u64::from(bucket) * 4);
-        match read.map_err(|error| self.failed(&error))? {
-            4 => Ok(u32::from_le_bytes(bytes)),
-            _ => Err(damaged()),
+    /// The slot that the bucket at an offset names.
+    pub(super) fn bucket(&self, at: u64) -> Result<u32> {
+        for _ in 0..1_000 {
+            let mut bytes = [0; 8];
+            let read = self.fs.read_at(&self.file, &mut bytes, at).map_err(|error| self.failed(&error))?;
+            if read != bytes.len() {
+                break;
+            }
+            if let Some(slot) = format::decode_bucket(at, &bytes) {
+                return Ok(slot);
+            }
+            std::thread::yield_now();
         }
+        Err(damaged())
     }
 
     /// The entries that are out of order, the newest arrival first, with their slots.

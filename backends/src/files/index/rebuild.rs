@@ -60,18 +60,28 @@ impl Rebuild<'_> {
             writer.reserve_row(row, number as u32);
         }
         let remains = Index::open_remains(self.fs, self.top);
-        let mut known = Known::new(remains.as_ref());
+        let this = Rebuild { latest: self.take_over_clock(remains.as_ref(), &mut writer.state), ..*self };
+        let mut known = Known::new(remains.as_ref().map(|(index, _)| index));
         let mut dirs: HashMap<u32, Dir> = HashMap::new();
         let mut progress = Progress::new(self.reporter, listed.len());
         let mut keys: Vec<Key> = Vec::new();
-        let (regular, ahead): (Vec<Listed>, Vec<Listed>) = listed.into_iter().partition(|item| item.id <= self.latest);
+        let (regular, ahead): (Vec<Listed>, Vec<Listed>) = listed.into_iter().partition(|item| item.id <= this.latest);
         for group in regular.chunk_by(|one, two| one.id == two.id).chain(ahead.chunk_by(|one, two| one.id == two.id)) {
             progress.advance(group.len());
-            self.place(group, &mut rows, &mut known, &mut dirs, &mut writer, &mut keys)?;
+            this.place(group, &mut rows, &mut known, &mut dirs, &mut writer, &mut keys)?;
         }
         self.finish(&mut writer, &mut rows, &keys, epoch)?;
         progress.finish();
         Ok(epoch)
+    }
+
+    /// The id clock of this boot goes on, and what was in order stays so: after the time of day was stepped back, our own
+    /// ids may lie far ahead of it. Returns the highest id that counts as in order.
+    fn take_over_clock(&self, remains: Option<&(Index, [u8; 16])>, state: &mut State) -> MessageId {
+        let earlier = remains.filter(|(_, boot)| *boot == self.boot).and_then(|(index, _)| index.state().ok());
+        let Some(earlier) = earlier else { return self.latest };
+        (state.clock_boot, state.clock_ticks) = (earlier.clock_boot, earlier.clock_ticks);
+        self.latest.max(MessageId::from_ticks(earlier.high).unwrap_or(MessageId::MIN))
     }
 
     fn list(&self, parent: &str, rows: &mut Vec<Row>, listed: &mut Vec<Listed>) -> Result<()> {
@@ -186,9 +196,13 @@ impl Rebuild<'_> {
         for (number, row) in rows.iter().enumerate() {
             writer.write(&row.encode(), slot_offset(row_slot(number as u32)))?;
         }
-        let bytes = |buckets: &[u32]| buckets.iter().flat_map(|slot| slot.to_le_bytes()).collect::<Vec<u8>>();
-        writer.write(&bytes(&row_buckets), format::ROW_BUCKETS_AT)?;
-        writer.write(&bytes(&key_buckets), format::KEY_BUCKETS_AT)?;
+        for (table, buckets) in [(format::ROW_BUCKETS_AT, &row_buckets), (format::KEY_BUCKETS_AT, &key_buckets)] {
+            let encode = |(number, slot): (usize, &u32)| {
+                format::encode_bucket(format::bucket_offset(table, number as u32), *slot)
+            };
+            let bytes: Vec<u8> = buckets.iter().enumerate().flat_map(encode).collect();
+            writer.write(&bytes, table)?;
+        }
         writer.state.committed = writer.next - 1;
         writer.state.rows = rows.len().checked_sub(1).map_or(0, |last| row_slot(last as u32));
         writer.write(&writer.state.encode(), format::STATE_AT)?;
@@ -247,6 +261,7 @@ impl<'a> Writer<'a> {
                 parts: places.len() as u8,
                 irregular: !regular,
                 removed: false,
+                keyed: !head.keys.is_empty(),
             };
             row.newest = number;
             row.live += 1;
@@ -312,15 +327,14 @@ impl<'a> Known<'a> {
     fn head(&mut self, id: MessageId, target: &Target) -> Option<Head> {
         let slots = self.slots.as_mut()?;
         while self.position <= self.end {
-            let slot = slots.get(self.position).ok()?;
-            if let Slot::Entry(entry) = slot {
+            // A slot that is damaged knows nothing; those behind it do.
+            if let Ok(Slot::Entry(entry)) = slots.get(self.position) {
                 if !entry.irregular && entry.id > id {
                     return None;
                 }
                 let same = !entry.irregular && !entry.removed && entry.id == id && entry.parts == 1;
                 if same && self.targets.get(&entry.row) == Some(target) {
-                    let keyed = self.position < self.end && matches!(slots.get(self.position + 1), Ok(Slot::Key(_)));
-                    return (!keyed).then(|| Head::known(&entry, target.clone()));
+                    return (!entry.keyed).then(|| Head::known(&entry, target.clone()));
                 }
             }
             self.position += 1;

@@ -319,9 +319,9 @@ fn any_operation_of_a_removal_may_fail() {
 
 #[test]
 fn a_read_that_fails_says_so_and_shows_no_shorter_list() {
-    let prepare: [(&str, fn(&Project), usize); 3] =
-        [("in step", two_messages, 2), ("index gone", damaged_index, 2), ("foreign file", foreign_file, 3)];
-    for (name, before, count) in prepare {
+    type Prepare = fn(&Project);
+    let in_step = ("in step", two_messages as Prepare, 2);
+    for (name, before, count) in [in_step, ("index gone", damaged_index, 2), ("foreign file", foreign_file, 3)] {
         let steps = {
             let project = Project::in_memory();
             before(&project);

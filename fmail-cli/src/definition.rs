@@ -81,7 +81,7 @@ pub(crate) enum Command {
     Whoami(whoami::Whoami),
     /// Show the configuration and where it comes from
     ///
-    /// Later sources win: defaults, system file, user file, project file, FMAIL_MAIL__… variables, --set.
+    /// Later sources win: defaults, system file, user file, project file, FMAIL_… variables, --set.
     Config(config::Config),
     /// Look after stored files that cannot be understood
     ///

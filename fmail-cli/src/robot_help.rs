@@ -190,7 +190,7 @@ fn env() -> Value {
         "FMAIL_AGENT": "your name [a-z0-9-]; without it anon-<pid>",
         "FMAIL_ROOT": "project directory; default: nearest .fmail upward, else git root, else current directory",
         "FMAIL_PROJECT": "project id; default: project.json, git remote, directory name",
-        "FMAIL_<SECTION>__<KEY>": "a setting, e.g. FMAIL_MAIL__DURABILITY=os; see fmail config show",
+        "FMAIL_<SECTION>__<KEY>": "a setting without `mail.`, e.g. FMAIL_GC__DAYS=3; see fmail config show",
     })
 }
 

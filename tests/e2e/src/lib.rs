@@ -11,7 +11,7 @@ mod tree;
 pub use binary::fmail_binary;
 pub use process::{DEADLINE, Fmail, Output, Running};
 pub use sandbox::Sandbox;
-pub use tree::{Tree, tree};
+pub use tree::{Tree, assert_same, tree};
 
 /// Repeats `look` until it gives something or `seconds` are over. Only for what sends no event: another program's view
 /// of the file system.

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Fmail, Output, Tree, fmail_binary, tree};
+use crate::{Fmail, Output, Tree, assert_same, fmail_binary, tree};
 
 /// A temporary directory with an empty `project`, a `home` and a `bin` that holds `fmail`; removed when dropped.
 ///
@@ -128,6 +128,12 @@ impl Sandbox {
     /// The project as data, to compare before and after.
     pub fn tree(&self) -> Tree {
         tree(&self.path())
+    }
+
+    /// Requires that the project is as it was.
+    #[track_caller]
+    pub fn assert_unchanged(&self, before: &Tree) {
+        assert_same(before, &self.tree());
     }
 
     /// The names in a directory below the project, sorted; empty when there is none.

@@ -130,7 +130,12 @@ pub fn parse(bytes: &[u8], target: &Target, id: MessageId) -> Result<(Message, O
 
 /// The error of a topic's or mailbox's directory that cannot be opened.
 pub fn unusable_dir(parent: &str, name: &str, error: &io::Error) -> Error {
-    let place = format!(".fmail/{parent}/{name}");
+    unusable(&format!("{parent}/{name}"), error)
+}
+
+/// The error of a directory below `.fmail` that cannot be opened.
+pub fn unusable(path: &str, error: &io::Error) -> Error {
+    let place = format!(".fmail/{path}");
     match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
         Some(rustix::io::Errno::LOOP | rustix::io::Errno::NOTDIR) => {
             let text = format!("{place} is not a directory of this project; it may be a symbolic link");

@@ -11,6 +11,7 @@ use rustix::fs::MemfdFlags;
 use super::fs::{Dir, Fs, Kind, Open, ensure_dir, read_file};
 use super::index::{Changes, Index, Rebuild, Unusable};
 use super::lock::Lock;
+use super::reader::unusable;
 use super::watch::Hub;
 use super::{FilesOptions, layout};
 
@@ -180,7 +181,7 @@ impl Session {
         project.format = Some(FORMAT_VERSION.into());
         let failed = |error: io::Error| Error::io("the project cannot be created", &error);
         for (name, mode) in [(layout::TOPICS, 0o755), (layout::DIRECT, 0o700), (layout::AGENTS, 0o755)] {
-            ensure_dir(self.fs(), top, name, mode).map_err(failed)?;
+            ensure_dir(self.fs(), top, name, mode).map_err(|error| unusable(name, &error))?;
         }
         match self.fs().open(top, ".gitignore", Open::CreateNew(0o644)) {
             Ok(file) => self.fs().write_at(&file, layout::GITIGNORE.as_bytes(), 0).map_err(failed)?,

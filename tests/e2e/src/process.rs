@@ -72,6 +72,23 @@ impl Fmail {
         self
     }
 
+    /// Runs as a user who owns nothing. As root that is another user; without root it is this one, for whom permissions
+    /// count already.
+    #[must_use]
+    pub fn unprivileged(self) -> Fmail {
+        if !rustix::process::geteuid().is_root() {
+            return self;
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(self.command.get_program());
+        command.args(self.command.get_args()).env_clear();
+        command.envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        if let Some(directory) = self.command.get_current_dir() {
+            command.current_dir(directory);
+        }
+        Fmail { command, stdin: self.stdin }
+    }
+
     /// Gives these bytes on standard input; otherwise it is empty.
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Fmail {

@@ -114,9 +114,23 @@ fn edit_index(project: &Project, at: usize, edit: impl FnOnce(&mut [u8])) {
     let mut bytes = std::fs::read(&path).unwrap();
     let block = &mut bytes[at..at + 64];
     edit(block);
-    let crc = crc32fast::hash(&block[4..]);
-    block[..4].copy_from_slice(&crc.to_le_bytes());
+    let sum = checksum(block);
+    block[..4].copy_from_slice(&sum.to_le_bytes());
     std::fs::write(path, bytes).unwrap();
+}
+
+/// The index's checksum, written down a second time: a change of the format has to be meant.
+fn checksum(block: &[u8]) -> u32 {
+    let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
+    for at in (0..block.len()).step_by(8) {
+        let mut word = u64::from_le_bytes(block[at..at + 8].try_into().unwrap());
+        if at == 0 {
+            word &= !0xffff_ffff;
+        }
+        hash = (hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        hash ^= hash >> 32;
+    }
+    (hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 32) as u32
 }
 
 const HEADER_AT: usize = 0;

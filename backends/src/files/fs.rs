@@ -262,7 +262,7 @@ fn stat_from(stat: &rustix::fs::Stat) -> Stat {
         inode: stat.st_ino,
         links: u64::from(stat.st_nlink as u32),
         size: u64::try_from(stat.st_size).unwrap_or(0),
-        modified: seconds * 1_000_000_000 + stat.st_mtime_nsec,
+        modified: seconds * 1_000_000_000 + u64::try_from(stat.st_mtime_nsec).unwrap_or(0),
         owner: stat.st_uid,
     }
 }
@@ -271,12 +271,10 @@ fn stat_from(stat: &rustix::fs::Stat) -> Stat {
 /// error is a failure of the machine (no descriptors, a disk that does not answer), and says nothing about what is there.
 pub fn is_about_name(error: &io::Error) -> bool {
     use rustix::io::Errno;
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidData
-    ) || error.raw_os_error().is_some_and(|code| {
-        [Errno::LOOP, Errno::NOTDIR, Errno::ISDIR, Errno::NXIO].contains(&Errno::from_raw_os_error(code))
-    })
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidData)
+        || error.raw_os_error().is_some_and(|code| {
+            [Errno::LOOP, Errno::NOTDIR, Errno::ISDIR, Errno::NXIO].contains(&Errno::from_raw_os_error(code))
+        })
 }
 
 /// What an operation found, or nothing when what it asked for is not there for us. A failure of the machine stays one:

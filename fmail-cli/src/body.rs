@@ -82,6 +82,11 @@ impl Source<'_> {
 
 /// The JSON value that the text is, or the text itself.
 fn detect(text: String) -> Value {
+    // Most messages are sentences. A look at how they begin saves the parser, whose error would be thrown away.
+    let may_be_json = |c: char| matches!(c, '{' | '[' | '"' | '-' | '0'..='9' | 't' | 'f' | 'n');
+    if !text.trim_start().starts_with(may_be_json) {
+        return Value::String(text);
+    }
     serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 

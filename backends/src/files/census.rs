@@ -17,14 +17,14 @@ use super::session::{Session, Writing};
 use super::{SETTLED_AFTER, layout};
 
 /// A file that does not parse may still be in the making for this long, in nanoseconds.
-const IN_THE_MAKING: u64 = 2_000_000_000;
+pub const IN_THE_MAKING: u64 = 2_000_000_000;
 
 /// What a look at the directories gave.
 pub struct Looked {
     /// The index, with everything that was found in it.
     pub index: Arc<Index>,
-    /// What should be told of it.
-    pub notices: Vec<Notice>,
+    /// What should be told of it, and where it was found.
+    pub notices: Vec<(Target, Notice)>,
 }
 
 /// What a listing found.
@@ -50,7 +50,8 @@ impl Session {
         let writing = self.writing(top, patience)?;
         let mut notices = Vec::new();
         for target in &stale {
-            notices.extend(self.census(top, &writing, target)?);
+            let told = self.census(top, &writing, target)?;
+            notices.extend(told.into_iter().map(|notice| (target.clone(), notice)));
         }
         // Readers share one handle; the one that we wrote through is the same file.
         let index = if writing.is_shared() {

@@ -161,7 +161,7 @@ impl Session {
         let last = chosen.places.back().filter(|_| chosen.more && query.order == Order::Arrival);
         let slot = last.map_or(state.committed, |(slot, _, _)| *slot);
         let cursor = Position { epoch: index.epoch, slot }.cursor();
-        let mut notices = looked.notices;
+        let mut notices: Vec<_> = looked.notices.into_iter().map(|(_, notice)| notice).collect();
         notices.extend(self.hidden_mailbox(&top, &query.scope));
         let notices = stream::iter(notices.into_iter().map(|notice| Ok(Event::Notice(notice))));
         let messages = self.deliver(query, index.epoch, &top, chosen.places);
@@ -220,7 +220,7 @@ impl Session {
         let Some(top) = self.top()? else { return Ok(Summary::default()) };
         self.check_access(&top, &query.scope)?;
         let looked = self.look(&top, &query.scope, &[], self.patience())?;
-        for notice in looked.notices {
+        for (_, notice) in looked.notices {
             (self.options.reporter)(notice);
         }
         let state = looked.index.state()?;

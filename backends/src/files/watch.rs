@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use fmail_api::{Cursor, ErrorKind, Event, EventStream, MessageId, Query, Result, Since, Target};
+use fmail_api::{Cursor, ErrorKind, Event, EventStream, MessageId, Notice, Query, Result, Since, Target};
 use futures::Stream;
 use rustix::event::EventfdFlags;
 use std::os::fd::OwnedFd;
@@ -31,12 +31,24 @@ pub struct Hub {
     wakers: Mutex<HashMap<u64, Option<Waker>>>,
     next: AtomicU64,
     stop: OwnedFd,
+    /// What was found broken while anybody watches, each once.
+    broken: Mutex<Vec<(Target, Notice)>>,
 }
 
 impl Hub {
     fn wake_all(&self) {
         for waker in relock(&self.wakers).values_mut().filter_map(Option::take) {
             waker.wake();
+        }
+    }
+
+    /// Keeps what was not told before.
+    fn tell(&self, notices: Vec<(Target, Notice)>) {
+        let mut broken = relock(&self.broken);
+        for (target, notice) in notices {
+            if !broken.iter().any(|(_, told)| told.text == notice.text) {
+                broken.push((target, notice));
+            }
         }
     }
 
@@ -87,6 +99,7 @@ impl Session {
             ready: VecDeque::new(),
             last: MessageId::MIN,
             quiet: 0,
+            told: 0,
             ended: false,
         }))
     }
@@ -98,7 +111,7 @@ impl Session {
         }
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| fmail_api::Error::io("no event descriptor for watching", &error.into()))?;
-        let new = Arc::new(Hub { wakers: Mutex::default(), next: AtomicU64::new(1), stop });
+        let new = Arc::new(Hub { wakers: Mutex::default(), next: AtomicU64::new(1), stop, broken: Mutex::default() });
         hub::start(self.clone(), new.clone())?;
         *hub = Some(new.clone());
         Ok(new)
@@ -121,6 +134,8 @@ struct Watch {
     ready: VecDeque<Result<Event>>,
     last: MessageId,
     quiet: u32,
+    /// How many of the hub's broken files were looked at.
+    told: usize,
     ended: bool,
 }
 
@@ -168,7 +183,12 @@ impl Drop for Watch {
 impl Watch {
     /// Reads what has come since, up to a bound.
     fn advance(&mut self) -> Result<()> {
+        self.tell_broken();
         let Some(top) = self.session.top()? else { return Ok(()) };
+        if self.session.lacks_index(&top) {
+            // The thread that waits for events has it made anew, and wakes us.
+            return Ok(());
+        }
         let index = match self.session.index(&top) {
             // Someone is at work; its end wakes us.
             Err(error) if error.kind() == ErrorKind::Backpressure => return Ok(()),
@@ -212,6 +232,14 @@ impl Watch {
         self.sieve = Some(sieve);
         self.index = Some(index);
         Ok(())
+    }
+
+    /// Tells of files that turned out to be broken where this watch looks.
+    fn tell_broken(&mut self) {
+        let broken = relock(&self.hub.broken);
+        let news = broken[self.told..].iter().filter(|(target, _)| self.query.scope.contains(target));
+        self.ready.extend(news.map(|(_, notice)| Ok(Event::Notice(notice.clone()))));
+        self.told = broken.len();
     }
 
     /// Another index took the place of ours. What it holds and ours did not is still to be delivered.

@@ -1,6 +1,6 @@
 //! The thread that waits for the kernel and wakes the watches.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
 use super::Hub;
+use crate::files::census::IN_THE_MAKING;
 use crate::files::fs::{Dir, Kind};
+use crate::files::index::Index;
 use crate::files::layout;
 use crate::files::session::Session;
 
@@ -20,6 +22,11 @@ use crate::files::session::Session;
 const LINK_TO_INDEX: Duration = Duration::from_millis(2);
 /// How long to wait when another process holds the lock.
 const LOCK_BUSY: Duration = Duration::from_millis(10);
+/// How long a file that does not parse is waited for before it is told as broken.
+const GIVE_UP_AFTER: Duration = Duration::from_nanos(IN_THE_MAKING + 100_000_000);
+/// An index that disappears may be the first thing that goes when a whole project is deleted. It is not made anew before
+/// this time is over: `rm -rf .fmail` would otherwise find it in its way.
+const AT_REST: Duration = Duration::from_millis(100);
 /// File systems on which other hosts' changes cause no events: NFS, SMB, CIFS, SMB2, 9P, FUSE.
 const REMOTE: [u64; 6] = [0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x0102_1997, 0x6573_5546];
 
@@ -51,7 +58,9 @@ fn run(session: &Arc<Session>, hub: &Hub) {
     while !stopped(hub, interval) {
         if let Ok(Some(top)) = session.top() {
             // What cannot be looked at now is looked at the next time.
-            let _ = session.look(&top, &Scope::All, &[], Duration::ZERO);
+            if let Ok(looked) = session.look(&top, &Scope::All, &[], Duration::ZERO) {
+                hub.tell(looked.notices);
+            }
         }
         hub.wake_all();
     }
@@ -96,6 +105,10 @@ struct Events<'a> {
     /// Directories to look at, whatever appeared in them.
     changed: BTreeSet<Target>,
     due: Option<Instant>,
+    /// Since when there is no index.
+    missing: Option<Instant>,
+    /// Files that are not whole yet, and from when on each is broken and no longer in the making.
+    unfinished: BTreeMap<(Target, MessageId), Instant>,
 }
 
 impl<'a> Events<'a> {
@@ -109,13 +122,16 @@ impl<'a> Events<'a> {
             suspects: BTreeSet::new(),
             changed: BTreeSet::new(),
             due: None,
+            missing: None,
+            unfinished: BTreeMap::new(),
         })
     }
 
     fn run(&mut self) -> io::Result<()> {
         self.watch_everything()?;
         loop {
-            let wait = self.due.map(|due| due.saturating_duration_since(Instant::now()));
+            let next = self.due.into_iter().chain(self.unfinished.values().copied()).min();
+            let wait = next.map(|next| next.saturating_duration_since(Instant::now()));
             let mut fds = [PollFd::new(&self.hub.stop, PollFlags::IN), PollFd::new(&self.inotify, PollFlags::IN)];
             match poll(&mut fds, timespec(wait).as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -127,6 +143,7 @@ impl<'a> Events<'a> {
             if fds[1].revents().contains(PollFlags::IN) {
                 self.read_events()?;
             }
+            self.give_up();
             if self.due.is_some_and(|due| due <= Instant::now()) {
                 self.look();
             }
@@ -149,8 +166,12 @@ impl<'a> Events<'a> {
         for parent in [layout::TOPICS, layout::DIRECT] {
             self.watch_parent(&top, parent)?;
         }
-        let _ = self.session.look(&top, &Scope::All, &[], Duration::ZERO);
-        self.watch_index(&top)?;
+        if self.session.lacks_index(&top) {
+            self.look_soon(AT_REST);
+        } else {
+            let _ = self.session.look(&top, &Scope::All, &[], Duration::ZERO);
+            self.watch_index(&top)?;
+        }
         self.hub.wake_all();
         Ok(())
     }
@@ -201,6 +222,16 @@ impl<'a> Events<'a> {
         self.add(&dir, Watched::Mailbox(target), flags)
     }
 
+    /// Has the mailboxes looked at whose files have been unfinished for too long.
+    fn give_up(&mut self) {
+        let now = Instant::now();
+        let over: Vec<_> = self.unfinished.extract_if(.., |_, until| *until <= now).collect();
+        if !over.is_empty() {
+            self.changed.extend(over.into_iter().map(|((target, _), _)| target));
+            self.look_soon(Duration::ZERO);
+        }
+    }
+
     fn look_soon(&mut self, wait: Duration) {
         let due = Instant::now() + wait;
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
@@ -237,6 +268,9 @@ impl<'a> Events<'a> {
                         wake = true;
                         if let Ok(Some(top)) = self.session.top() {
                             self.watch_index(&top)?;
+                            if self.session.lacks_index(&top) {
+                                self.look_soon(AT_REST);
+                            }
                         }
                     }
                     layout::TOPICS | layout::DIRECT => again = true,
@@ -284,31 +318,55 @@ impl<'a> Events<'a> {
     fn look(&mut self) {
         self.due = None;
         let Ok(Some(top)) = self.session.top() else { return };
+        if !self.session.lacks_index(&top) {
+            self.missing = None;
+        } else if self.missing.get_or_insert_with(Instant::now).elapsed() < AT_REST {
+            return self.look_soon(AT_REST);
+        }
         let Ok(index) = self.session.index(&top) else { return self.look_soon(LOCK_BUSY) };
         let mut foreign: BTreeSet<Target> = BTreeSet::new();
-        let known = |target: &Target, id: MessageId| -> Result<bool> {
-            let state = index.state()?;
-            let row = index.find_row(&state, target)?;
-            let found = index.find(&state, id)?;
-            Ok(row.is_some_and(|(number, _)| found.iter().any(|(_, entry)| entry.row == number)))
-        };
         for (target, id) in &self.suspects {
-            if !foreign.contains(target) && !known(target, *id).unwrap_or(false) {
+            if !foreign.contains(target) && !is_indexed(&index, target, *id) {
                 foreign.insert(target.clone());
             }
         }
         let mut busy = false;
         for target in self.changed.iter().chain(&foreign) {
             let force: &[Target] = if foreign.contains(target) { std::slice::from_ref(target) } else { &[] };
-            let looked = self.session.look(&top, &Scope::Target(target.clone()), force, Duration::ZERO);
-            busy |= looked.is_err_and(|error| error.kind() == ErrorKind::Backpressure);
+            match self.session.look(&top, &Scope::Target(target.clone()), force, Duration::ZERO) {
+                Ok(looked) => self.hub.tell(looked.notices),
+                Err(error) => busy |= error.kind() == ErrorKind::Backpressure,
+            }
         }
         if busy {
             self.look_soon(LOCK_BUSY);
         } else {
-            self.suspects.clear();
             self.changed.clear();
+            self.await_the_rest(&top, &foreign);
         }
         self.hub.wake_all();
     }
+
+    /// What is still not in the index after a look is no message yet. It is looked at once more, when it can no longer
+    /// be in the making: a file that stays broken is told, and costs one wake-up.
+    fn await_the_rest(&mut self, top: &Dir, foreign: &BTreeSet<Target>) {
+        let suspects = std::mem::take(&mut self.suspects);
+        let Ok(index) = self.session.index(top) else { return };
+        let until = Instant::now() + GIVE_UP_AFTER;
+        for (target, id) in suspects.into_iter().filter(|(target, _)| foreign.contains(target)) {
+            if !is_indexed(&index, &target, id) {
+                self.unfinished.insert((target, id), until);
+            }
+        }
+    }
+}
+
+fn is_indexed(index: &Index, target: &Target, id: MessageId) -> bool {
+    let find = || -> Result<bool> {
+        let state = index.state()?;
+        let row = index.find_row(&state, target)?;
+        let found = index.find(&state, id)?;
+        Ok(row.is_some_and(|(number, _)| found.iter().any(|(_, entry)| entry.row == number)))
+    };
+    find().unwrap_or(false)
 }

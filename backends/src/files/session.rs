@@ -227,6 +227,12 @@ impl Session {
         }
     }
 
+    /// Whether the index or the lock, which others and we share, is missing.
+    pub fn lacks(&self, top: &Dir, name: &str) -> bool {
+        let missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+        relock(&self.private).is_none() && self.fs().stat(top, name).is_err_and(missing)
+    }
+
     /// The right to change the index on behalf of a reader. Where the lock cannot be had, a private index is used.
     pub fn writing(&self, top: &Dir, patience: Duration) -> Result<Writing<'_>> {
         let private = relock(&self.private);

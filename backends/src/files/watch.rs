@@ -15,6 +15,7 @@ use rustix::event::EventfdFlags;
 use std::os::fd::OwnedFd;
 
 use super::index::{Index, Slot, State, is_damage};
+use super::layout;
 use super::reader::Reader;
 use super::scan::{Position, Sieve, expired, read_event};
 use super::session::{Session, relock};
@@ -185,7 +186,7 @@ impl Watch {
     fn advance(&mut self) -> Result<()> {
         self.tell_broken();
         let Some(top) = self.session.top()? else { return Ok(()) };
-        if self.session.lacks_index(&top) {
+        if self.session.lacks(&top, layout::INDEX) {
             // The thread that waits for events has it made anew, and wakes us.
             return Ok(());
         }

@@ -17,7 +17,7 @@ use fmail_api::{ContentHash, MessageId, Target};
 use crate::files::layout;
 
 pub const MAGIC: [u8; 8] = *b"FMAILIX1";
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 pub const SLOT: u64 = 64;
 pub const STATE_AT: u64 = 64;
 pub const ROW_BUCKETS_AT: u64 = 4096;
@@ -93,6 +93,9 @@ pub struct Header {
     pub boot: [u8; 16],
     /// The layout of the message files.
     pub layout: u32,
+    /// The file that it was written to. A copy, such as a backup brings back or `cp -r` makes, is another file: it may
+    /// be older than the messages beside it.
+    pub inode: u64,
 }
 
 /// What changes with every append.
@@ -256,7 +259,7 @@ fn checksum(bytes: &[u8]) -> u32 {
 impl Header {
     pub fn encode(&self) -> [u8; 64] {
         let mut bytes = [0; 64];
-        Writer(&mut bytes, 4).u32(VERSION).put(&MAGIC).u64(self.epoch).put(&self.boot).u32(self.layout);
+        Writer(&mut bytes, 4).u32(VERSION).put(&MAGIC).u64(self.epoch).put(&self.boot).u32(self.layout).u64(self.inode);
         seal(&mut bytes);
         bytes
     }
@@ -268,7 +271,7 @@ impl Header {
         }
         let mut boot = [0; 16];
         boot.copy_from_slice(&bytes[24..40]);
-        Some(Header { epoch: u64_at(bytes, 16), boot, layout: u32_at(bytes, 40) })
+        Some(Header { epoch: u64_at(bytes, 16), boot, layout: u32_at(bytes, 40), inode: u64_at(bytes, 44) })
     }
 }
 
@@ -451,7 +454,7 @@ mod tests {
 
     #[test]
     fn everything_reads_back_as_it_was_written() {
-        let header = Header { epoch: 7, boot: [3; 16], layout: 1 };
+        let header = Header { epoch: 7, boot: [3; 16], layout: 1, inode: 9 };
         assert_eq!(Header::decode(&header.encode()), Some(header));
         let state = State {
             committed: 1,

@@ -36,7 +36,7 @@ pub struct Index {
 
 /// Why an index cannot be used.
 pub enum Unusable {
-    /// There is none, or it is damaged, or it is from another boot: rebuild it.
+    /// There is none, or it is damaged, or it is a copy, or from another boot: rebuild it.
     Rebuild,
     /// It was written by a newer program.
     Newer(u32),
@@ -63,7 +63,7 @@ impl Index {
         if header.layout > fmail_api::FORMAT_VERSION {
             return Err(Unusable::Newer(header.layout));
         }
-        if header.boot != boot {
+        if header.boot != boot || header.inode != stat.inode {
             return Err(Unusable::Rebuild);
         }
         Ok(Index { fs: fs.clone(), file, epoch: header.epoch, inode: stat.inode })

@@ -206,7 +206,8 @@ impl Rebuild<'_> {
         writer.state.committed = writer.next - 1;
         writer.state.rows = rows.len().checked_sub(1).map_or(0, |last| row_slot(last as u32));
         writer.write(&writer.state.encode(), format::STATE_AT)?;
-        let header = Header { epoch, boot: self.boot, layout: fmail_api::FORMAT_VERSION };
+        let inode = self.fs.stat_file(writer.file).map_err(|error| Error::io(".fmail/index", &error))?.inode;
+        let header = Header { epoch, boot: self.boot, layout: fmail_api::FORMAT_VERSION, inode };
         writer.write(&header.encode(), 0)
     }
 }

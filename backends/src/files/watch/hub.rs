@@ -24,8 +24,8 @@ const LINK_TO_INDEX: Duration = Duration::from_millis(2);
 const LOCK_BUSY: Duration = Duration::from_millis(10);
 /// How long a file that does not parse is waited for before it is told as broken.
 const GIVE_UP_AFTER: Duration = Duration::from_nanos(IN_THE_MAKING + 100_000_000);
-/// An index that disappears may be the first thing that goes when a whole project is deleted. It is not made anew before
-/// this time is over: `rm -rf .fmail` would otherwise find it in its way.
+/// What disappears may be the first of a whole project that is being deleted. It is looked at when this time is over:
+/// `rm -rf .fmail` would otherwise find a new lock or a new index in its way.
 const AT_REST: Duration = Duration::from_millis(100);
 /// File systems on which other hosts' changes cause no events: NFS, SMB, CIFS, SMB2, 9P, FUSE.
 const REMOTE: [u64; 6] = [0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x0102_1997, 0x6573_5546];
@@ -105,7 +105,7 @@ struct Events<'a> {
     /// Directories to look at, whatever appeared in them.
     changed: BTreeSet<Target>,
     due: Option<Instant>,
-    /// Since when there is no index.
+    /// Since when there is no index, or no lock.
     missing: Option<Instant>,
     /// Files that are not whole yet, and from when on each is broken and no longer in the making.
     unfinished: BTreeMap<(Target, MessageId), Instant>,
@@ -166,7 +166,7 @@ impl<'a> Events<'a> {
         for parent in [layout::TOPICS, layout::DIRECT] {
             self.watch_parent(&top, parent)?;
         }
-        if self.session.lacks_index(&top) {
+        if self.session.lacks(&top, layout::INDEX) {
             self.look_soon(AT_REST);
         } else {
             let _ = self.session.look(&top, &Scope::All, &[], Duration::ZERO);
@@ -259,6 +259,7 @@ impl<'a> Events<'a> {
         let mut again = false;
         let mut wake = false;
         for (watch, flags, name) in seen {
+            let gone = flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM);
             again |= flags.contains(ReadFlags::QUEUE_OVERFLOW);
             match self.watched.get(&watch).cloned() {
                 Some(Watched::Index) => wake = true,
@@ -268,16 +269,25 @@ impl<'a> Events<'a> {
                         wake = true;
                         if let Ok(Some(top)) = self.session.top() {
                             self.watch_index(&top)?;
-                            if self.session.lacks_index(&top) {
+                            if self.session.lacks(&top, layout::INDEX) {
                                 self.look_soon(AT_REST);
                             }
                         }
                     }
+                    layout::TOPICS | layout::DIRECT if gone => self.look_soon(AT_REST),
                     layout::TOPICS | layout::DIRECT => again = true,
                     _ => {}
                 },
+                Some(Watched::Parent(parent)) if gone => {
+                    self.changed.extend(layout::target_of(parent, &name));
+                    self.look_soon(AT_REST);
+                }
                 Some(Watched::Parent(parent)) => self.mailbox_came(parent, &name)?,
-                Some(Watched::Mailbox(target)) => self.file_came(target, flags, &name),
+                Some(Watched::Mailbox(target)) if gone => {
+                    self.changed.insert(target);
+                    self.look_soon(AT_REST);
+                }
+                Some(Watched::Mailbox(target)) => self.file_came(target, &name),
                 None => {}
             }
         }
@@ -302,14 +312,10 @@ impl<'a> Events<'a> {
         }
     }
 
-    fn file_came(&mut self, target: Target, flags: ReadFlags, name: &str) {
+    fn file_came(&mut self, target: Target, name: &str) {
         match layout::id_of(name) {
-            Some(id) if !flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) => {
-                self.suspects.insert((target, id));
-            }
-            _ => {
-                self.changed.insert(target);
-            }
+            Some(id) => drop(self.suspects.insert((target, id))),
+            None => drop(self.changed.insert(target)),
         }
         self.look_soon(LINK_TO_INDEX);
     }
@@ -318,7 +324,7 @@ impl<'a> Events<'a> {
     fn look(&mut self) {
         self.due = None;
         let Ok(Some(top)) = self.session.top() else { return };
-        if !self.session.lacks_index(&top) {
+        if !self.session.lacks(&top, layout::INDEX) && !self.session.lacks(&top, layout::LOCK) {
             self.missing = None;
         } else if self.missing.get_or_insert_with(Instant::now).elapsed() < AT_REST {
             return self.look_soon(AT_REST);

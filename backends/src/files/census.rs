@@ -4,6 +4,7 @@
 //! change; when it differs, someone else was there, and the directory is listed. What is new gets its place in the
 //! index under the lock; only then is it delivered.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use fmail_api::{Error, ErrorKind, MessageId, Notice, Result, Scope, Target};
 use super::fs::{Dir, Kind, if_there};
 use super::head::Head;
 use super::index::{Index, Row, Slot};
-use super::reader::broken;
+use super::reader::{broken, unusable};
 use super::session::{Session, Writing};
 use super::{SETTLED_AFTER, layout};
 
@@ -90,8 +91,14 @@ impl Session {
             Ok(())
         };
         for parent in [layout::TOPICS, layout::DIRECT] {
-            let opened = if_there(self.fs().open_dir(top, parent));
-            let Some(dir) = opened.map_err(|error| unlooked(parent, &error))? else { continue };
+            let dir = match self.fs().open_dir(top, parent) {
+                Ok(dir) => dir,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                // Another user reads the topics; the direct messages are not for them.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && parent == layout::DIRECT => continue,
+                // A link where a directory was must not look as if all its messages were gone.
+                Err(error) => return Err(unusable(parent, &error)),
+            };
             for target in self.candidates(&dir, parent, scope)? {
                 let (_, name, _) = layout::target_dir(&target);
                 let stat = if_there(self.fs().stat(&dir, name)).map_err(|error| unlooked(name, &error))?;

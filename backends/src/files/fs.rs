@@ -11,6 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use fmail_api::{Error, ErrorKind};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 
 /// An open directory. Copies share the handle.
@@ -302,6 +303,18 @@ pub fn read_file(fs: &dyn Fs, at: &Dir, name: &str, limit: u64) -> io::Result<Ve
     let count = fs.read_at(&file, &mut bytes, 0)?;
     bytes.truncate(count);
     Ok(bytes)
+}
+
+/// The error of something that could not be done below `.fmail`. What stands in the way - a link, a pipe, a directory in
+/// place of a file - stays there until somebody removes it: that is a refusal, and no retry helps.
+pub fn failure(doing: impl std::fmt::Display, error: &io::Error) -> Error {
+    use io::ErrorKind::{InvalidData, IsADirectory, NotADirectory};
+    let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    if is_link || matches!(error.kind(), InvalidData | IsADirectory | NotADirectory) {
+        return Error::new(ErrorKind::Denied, format!("{doing}: {error}"))
+            .help("fmail follows no link below .fmail and uses only regular files and directories; move it away");
+    }
+    Error::io(doing, error)
 }
 
 /// Opens a directory, creating it and syncing its name when it is missing.

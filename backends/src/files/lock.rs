@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fmail_api::{Error, ErrorKind, Result};
 
-use super::fs::{Dir, Fs, Open};
+use super::fs::{Dir, Fs, Open, failure};
 use super::layout;
 
 /// The lock, until it is dropped.
@@ -22,7 +22,7 @@ pub struct Lock {
 impl Lock {
     /// Takes the lock, waiting for at most `timeout`.
     pub fn acquire(fs: &Arc<dyn Fs>, top: &Dir, timeout: Duration) -> Result<Lock> {
-        let refused = |error: io::Error| Error::io(".fmail/lock cannot be taken", &error);
+        let refused = |error: io::Error| failure(".fmail/lock cannot be taken", &error);
         let file = fs.open(top, layout::LOCK, Open::Create(0o600)).map_err(refused)?;
         let file = match fs.lock(&file, false) {
             Ok(()) => file,

@@ -13,10 +13,10 @@ use fmail_api::{
     TICKS_PER_SECOND, Target, Timestamp, check_size,
 };
 
-use super::fs::{Dir, Fs, Open, ensure_dir, read_file};
+use super::fs::{Dir, Fs, Open, ensure_dir, failure, read_file};
 use super::head::{MAX_FILE, arrival_of, key_hash, origin_hash};
 use super::index::{Changes, Row};
-use super::reader::{Reader, unusable_dir};
+use super::reader::{Reader, unusable, unusable_dir};
 use super::session::{Session, Writing};
 use super::{Durability, SETTLED_AFTER, layout};
 
@@ -187,8 +187,9 @@ impl Session {
     /// Writes, links and announces a message. On an error nothing of it can be seen.
     fn publish(&self, top: &Dir, changes: &mut Changes<'_>, message: &Message) -> Result<Attempt> {
         let fs = self.fs();
-        let failed = |error: io::Error| Error::io("the message cannot be stored", &error);
-        let temporary = ensure_dir(fs, top, layout::TEMPORARY, 0o700).map_err(failed)?;
+        let failed = |error: io::Error| failure("the message cannot be stored", &error);
+        let temporary =
+            ensure_dir(fs, top, layout::TEMPORARY, 0o700).map_err(|error| unusable(layout::TEMPORARY, &error))?;
         let mut places = Vec::new();
         for target in message.targets() {
             places.push(self.place(top, changes, target)?);

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use serde_json::Value;
 
-use super::fs::{Dir, Kind, ensure_dir, read_file};
+use super::fs::{Dir, Kind, ensure_dir, failure, read_file};
 use super::layout;
 use super::session::Session;
 
@@ -126,8 +126,7 @@ impl Session {
 
     /// Gathers the keys below a directory. A file whose name is no key is told, not passed over.
     fn collect(&self, at: &Dir, name: &str, path: &str, prefix: &str, keys: &mut Vec<Result<RecordKey>>) -> Result<()> {
-        let failed =
-            |error: io::Error| Error::io(format!(".fmail: the records below `{name}` cannot be listed"), &error);
+        let failed = |error: io::Error| failure(format!(".fmail: the records below `{name}` cannot be listed"), &error);
         let dir = match self.fs().open_dir(at, name) {
             Ok(dir) => dir,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -188,5 +187,5 @@ fn unreadable(key: &RecordKey, error: &io::Error) -> Error {
 }
 
 fn unwritable(key: &RecordKey, error: &io::Error) -> Error {
-    Error::io(format!("{} cannot be written", place(key)), error)
+    failure(format!("{} cannot be written", place(key)), error)
 }

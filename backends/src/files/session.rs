@@ -8,7 +8,7 @@ use std::time::Duration;
 use fmail_api::{Error, ErrorKind, FORMAT_VERSION, Health, MessageId, Notice, NoticeKind, Result};
 use rustix::fs::MemfdFlags;
 
-use super::fs::{Dir, Fs, Kind, Open, ensure_dir, read_file};
+use super::fs::{Dir, Fs, Kind, Open, ensure_dir, failure, read_file};
 use super::index::{Changes, Index, Rebuild, Unusable};
 use super::lock::Lock;
 use super::reader::unusable;
@@ -164,7 +164,7 @@ impl Session {
         let bytes = match read_file(self.fs(), top, layout::PROJECT, MAX_PROJECT) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.create_project(top),
-            Err(error) => return Err(Error::io(".fmail/project.json cannot be read", &error)),
+            Err(error) => return Err(failure(".fmail/project.json cannot be read", &error)),
         };
         let found: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!(".fmail/project.json is not JSON: {error}"))
@@ -179,7 +179,7 @@ impl Session {
     fn create_project(&self, top: &Dir) -> Result<()> {
         let mut project = (self.options.project)()?;
         project.format = Some(FORMAT_VERSION.into());
-        let failed = |error: io::Error| Error::io("the project cannot be created", &error);
+        let failed = |error: io::Error| failure("the project cannot be created", &error);
         for (name, mode) in [(layout::TOPICS, 0o755), (layout::DIRECT, 0o700), (layout::AGENTS, 0o755)] {
             ensure_dir(self.fs(), top, name, mode).map_err(|error| unusable(name, &error))?;
         }
@@ -196,8 +196,9 @@ impl Session {
     /// Puts a file in place of another, whole or not at all. The caller holds the lock.
     pub fn replace(&self, top: &Dir, name: &str, dir: &Dir, bytes: &[u8], mode: u32, durable: bool) -> Result<()> {
         let fs = self.fs();
+        let temporary =
+            ensure_dir(fs, top, layout::TEMPORARY, 0o700).map_err(|error| unusable(layout::TEMPORARY, &error))?;
         let write = || -> io::Result<()> {
-            let temporary = ensure_dir(fs, top, layout::TEMPORARY, 0o700)?;
             match fs.unlink(&temporary, "record") {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -211,7 +212,7 @@ impl Session {
             }
             if durable { fs.sync_dir(dir) } else { Ok(()) }
         };
-        write().map_err(|error| Error::io(format!(".fmail/{name} cannot be written"), &error))
+        write().map_err(|error| failure(format!(".fmail/{name} cannot be written"), &error))
     }
 
     /// The index for reading. Rebuilds it when it must; falls back to one in memory when the project cannot be written.
@@ -324,8 +325,9 @@ impl Session {
     /// Writes a new index and puts it in place. The caller holds the lock.
     pub fn rebuild(&self, top: &Dir) -> Result<()> {
         let fs = self.fs();
-        let failed = |error: io::Error| Error::io("the index .fmail/index cannot be written", &error);
-        let temporary = ensure_dir(fs, top, layout::TEMPORARY, 0o700).map_err(failed)?;
+        let failed = |error: io::Error| failure("the index .fmail/index cannot be written", &error);
+        let temporary =
+            ensure_dir(fs, top, layout::TEMPORARY, 0o700).map_err(|error| unusable(layout::TEMPORARY, &error))?;
         match fs.unlink(&temporary, layout::INDEX) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}

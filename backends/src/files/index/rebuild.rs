@@ -17,6 +17,7 @@ use crate::files::SETTLED_AFTER;
 use crate::files::fs::{Dir, Fs, if_there};
 use crate::files::head::Head;
 use crate::files::layout;
+use crate::files::reader::unusable;
 
 /// What is written at a time.
 const BUFFER: usize = 256 * 1024;
@@ -90,7 +91,7 @@ impl Rebuild<'_> {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             // Another user reads the topics; the direct messages are not for them.
             Err(error) if error.kind() == ErrorKind::PermissionDenied && parent == layout::DIRECT => return Ok(()),
-            Err(error) => return Err(Error::io(format!(".fmail/{parent} cannot be listed"), &error)),
+            Err(error) => return Err(unusable(parent, &error)),
         };
         let mut targets = Vec::new();
         let listing = self.fs.list(&dir, &mut |name, _| {

@@ -50,7 +50,9 @@ impl Watch {
     pub(crate) fn run(self, place: &Place) -> Outcome {
         let target: Option<Target> = self.target.as_deref().map(str::parse).transpose()?;
         let timeout = self.timeout.as_deref().map(parse_duration).transpose()?;
-        let since = self.since.as_deref().map(|text| since::parse(text, now())).transpose()?;
+        // A watch starts now by itself. As a time, `now` would include what was sent earlier in the same second.
+        let since = self.since.as_deref().filter(|text| !text.trim().eq_ignore_ascii_case("now"));
+        let since = since.map(|text| since::parse(text, now())).transpose()?;
         let agent = identity::reader(&place.environment, target.is_none())?;
         let request = Request::Watch(WatchRequest { target, since, allow_other_dm: self.allow_other_dm });
         let session = place.session(agent)?;

@@ -85,6 +85,16 @@ fn since_an_id_or_a_time_comes_first_and_then_what_arrives() {
 }
 
 #[test]
+fn since_now_is_what_arrives_and_nothing_from_before() {
+    let sandbox = Sandbox::new();
+    sandbox.send("me", "task", "before");
+    let mut watch = sandbox.agent("w").args(["watch", "task", "--since", "now", "--json"]).spawn();
+    watch.await_watching();
+    sandbox.send("me", "task", "after");
+    assert_eq!(watch.json()["body"], "after");
+}
+
+#[test]
 fn it_waits_for_a_project_that_does_not_exist_yet_and_creates_none() {
     let sandbox = Sandbox::new();
     let mut watch = sandbox.agent("w").args(["watch", "task"]).spawn();

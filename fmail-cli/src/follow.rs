@@ -1,5 +1,6 @@
 //! Printing what arrives, until a limit or a signal ends it.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use fmail_api::{Client, Error, ErrorKind, Event, Request, Response, Result};
@@ -43,6 +44,7 @@ impl Follow<'_> {
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut renewal = self.renew.then(|| Instant::now() + RENEW_AFTER);
         let mut left = self.count;
+        let mut told = HashSet::new();
         let reply = self.session.operations.call(&self.session.context, request).await?;
         on_head(&reply.head);
         let mut events = reply.events.ok_or_else(unexpected)?;
@@ -54,7 +56,7 @@ impl Follow<'_> {
                 _ = terminate.recv() => return Ok(()),
                 event = events.next() => {
                     let Some(event) = event else { return Ok(()) };
-                    if self.print(event, output)? {
+                    if self.print(event, &mut told, output)? {
                         left = left.map(|left| left - 1);
                     }
                     if left == Some(0) || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -67,16 +69,19 @@ impl Follow<'_> {
         }
     }
 
-    /// Prints an event; whether it was a message.
-    fn print(&self, event: Result<Event>, output: &mut Output) -> Outcome<bool> {
+    /// Prints an event; whether it was a message. A broken file that what is stored and what arrives both tell of is
+    /// told once.
+    fn print(&self, event: Result<Event>, told: &mut HashSet<String>, output: &mut Output) -> Outcome<bool> {
         match event? {
             Event::Message(delivery) => {
                 output.line(&render::message(&delivery.message, self.style, now()))?;
                 output.flush()?;
                 Ok(true)
             }
-            Event::Notice(told) => {
-                notice(&told);
+            Event::Notice(found) => {
+                if told.insert(found.text.clone()) {
+                    notice(&found);
+                }
                 Ok(false)
             }
             _ => Ok(false),

@@ -201,6 +201,20 @@ fn a_broken_file_does_not_stop_a_running_watch_and_is_told_once_where_it_belongs
 }
 
 #[test]
+fn a_file_that_was_broken_before_the_watch_is_told_once() {
+    let sandbox = Sandbox::new();
+    sandbox.send("me", "task", "own");
+    let path = sandbox.write(".fmail/topics/task/20260110-153000-0001.json", "{ broken");
+    let old = std::time::SystemTime::now() - Duration::from_secs(3600);
+    fs::File::open(path).and_then(|file| file.set_modified(old)).expect("own file");
+    for events in ["true", "false"] {
+        let args = ["watch", "task", "--since", "1h", "--timeout", "400ms"];
+        let output = sandbox.agent("w").args(args).env("FMAIL_WATCH__EVENTS", events).ok();
+        assert_eq!(output.stderr.matches("skipped").count(), 1, "{output}");
+    }
+}
+
+#[test]
 fn the_place_counts_where_the_file_says_otherwise_and_that_is_told() {
     let sandbox = Sandbox::new();
     let id = "20260110-153000-0001";

@@ -286,3 +286,28 @@ fn a_lock_that_was_deleted_locks_nobody_out_and_lets_nobody_in() {
     });
     assert_eq!(seen.take(5).collect::<Vec<_>>(), sent[1..]);
 }
+
+#[test]
+fn a_watch_that_reads_slowly_loses_nothing_over_several_rebuilds() {
+    let project = Project::in_memory();
+    let store = project.store();
+    send(&store, "task", "first");
+    let cursor = block_on(store.scan(Query::default())).unwrap().cursor;
+    let watch = block_on(store.watch(Query::default(), cursor)).unwrap();
+    let mut seen = futures::executor::block_on_stream(watch).filter_map(|event| match event.unwrap() {
+        fmail_api::Event::Message(delivery) => Some(delivery.message.id),
+        _ => None,
+    });
+    // More than a watch reads ahead, so that most are still to be delivered when the index is replaced once more.
+    let mut sent = Vec::new();
+    let mut received = Vec::new();
+    for round in 0..4 {
+        std::fs::remove_file(project.path("index")).unwrap();
+        for number in 0..200 {
+            sent.push(send(&project.store(), "task", &format!("{round}/{number}")).id);
+        }
+        received.extend(seen.by_ref().take(3));
+    }
+    received.extend(seen.take(sent.len() - received.len()));
+    assert_eq!(received, sent);
+}

@@ -2,10 +2,15 @@
 
 use fmail_api::{Error, MessageId, Result, Since, Timestamp, parse_duration};
 
+/// Whether nothing that is stored is meant. A time would be read to the second, and bring what was sent within this one.
+pub(crate) fn is_now(text: &str) -> bool {
+    text.trim().eq_ignore_ascii_case("now")
+}
+
 /// Reads `now`, a length of time before now, a message id, a date or a time.
 pub(crate) fn parse(text: &str, now: Timestamp) -> Result<Since> {
     let text = text.trim();
-    if text.eq_ignore_ascii_case("now") {
+    if is_now(text) {
         return Ok(Since::Time(now));
     }
     if let Ok(id) = text.parse::<MessageId>() {

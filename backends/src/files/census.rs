@@ -20,12 +20,15 @@ use super::{SETTLED_AFTER, layout};
 /// A file that does not parse may still be in the making for this long, in nanoseconds.
 pub const IN_THE_MAKING: u64 = 2_000_000_000;
 
+/// What should be told, and of which mailbox.
+type Told = Vec<(Target, Notice)>;
+
 /// What a look at the directories gave.
 pub struct Looked {
     /// The index, with everything that was found in it.
     pub index: Arc<Index>,
     /// What should be told of it, and where it was found.
-    pub notices: Vec<(Target, Notice)>,
+    pub notices: Told,
 }
 
 /// What a listing found.
@@ -43,13 +46,12 @@ impl Session {
         if !index.is_settled(&index.state()?)? && self.finish_for_the_dead(top)? {
             index = self.index(top)?;
         }
-        let mut stale = self.stale(top, &index, scope)?;
+        let (mut stale, mut notices) = self.stale(top, &index, scope)?;
         stale.extend(suspects.iter().filter(|target| !stale.contains(target)).cloned().collect::<Vec<_>>());
         if stale.is_empty() {
-            return Ok(Looked { index, notices: Vec::new() });
+            return Ok(Looked { index, notices });
         }
         let writing = self.writing(top, patience)?;
-        let mut notices = Vec::new();
         for target in &stale {
             let told = self.census(top, &writing, target)?;
             notices.extend(told.into_iter().map(|notice| (target.clone(), notice)));
@@ -79,9 +81,10 @@ impl Session {
         self.options.lock_timeout.min(Duration::from_secs(1))
     }
 
-    /// The targets of a scope whose directories are not as the index knows them.
-    fn stale(&self, top: &Dir, index: &Index, scope: &Scope) -> Result<Vec<Target>> {
+    /// The targets of a scope whose directories are not as the index knows them, and what stands where one should be.
+    fn stale(&self, top: &Dir, index: &Index, scope: &Scope) -> Result<(Vec<Target>, Told)> {
         let state = index.state()?;
+        let mut notices = Vec::new();
         let mut stale = Vec::new();
         let mut check = |target: Target, modified: Option<u64>| -> Result<()> {
             let row = index.find_row(&state, &target)?.map(|(_, row)| row);
@@ -99,7 +102,7 @@ impl Session {
                 // A link where a directory was must not look as if all its messages were gone.
                 Err(error) => return Err(unusable(parent, &error)),
             };
-            for target in self.candidates(&dir, parent, scope)? {
+            for target in self.candidates(&dir, parent, scope, &mut notices)? {
                 let (_, name, _) = layout::target_dir(&target);
                 let stat = if_there(self.fs().stat(&dir, name)).map_err(|error| unlooked(name, &error))?;
                 let there = stat.filter(|stat| stat.kind == Kind::Directory);
@@ -119,11 +122,17 @@ impl Session {
                 }
             }
         }
-        Ok(stale)
+        Ok((stale, notices))
     }
 
-    /// The targets below `parent` that a scope asks for.
-    fn candidates(&self, dir: &Dir, parent: &str, scope: &Scope) -> Result<Vec<Target>> {
+    /// The targets below `parent` that a scope asks for. What has such a name and is no directory is told.
+    fn candidates(
+        &self,
+        dir: &Dir,
+        parent: &str,
+        scope: &Scope,
+        notices: &mut Told,
+    ) -> Result<Vec<Target>> {
         let single = match scope {
             Scope::Target(target) => Some(target.clone()),
             Scope::Visible(agent) if parent == layout::DIRECT => Some(Target::Agent(agent.clone())),
@@ -137,7 +146,14 @@ impl Session {
         }
         let mut found = Vec::new();
         let listed = self.fs().list(dir, &mut |name, kind| {
-            found.extend(layout::target_of(parent, name).filter(|_| kind == Kind::Directory));
+            match layout::target_of(parent, name) {
+                Some(target) if kind == Kind::Directory => found.push(target),
+                Some(target) => {
+                    let reason = "it is not a directory, and a link is not followed";
+                    notices.push((target, broken(&format!("{parent}/{name}"), reason)));
+                }
+                None => {}
+            }
             true
         });
         listed.map_err(|error| Error::io(format!(".fmail/{parent} cannot be listed"), &error))?;

@@ -159,7 +159,15 @@ impl Fs for RealFs {
         while let Some(entry) = entries.next() {
             let entry = entry?;
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if name != "." && name != ".." && !each(name, kind_from(entry.file_type())) {
+            if name == "." || name == ".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                // Some file systems do not say what a name stands for until it is looked at.
+                FileType::Unknown => self.stat(dir, name).map_or(Kind::Other, |stat| stat.kind),
+                known => kind_from(known),
+            };
+            if !each(name, kind) {
                 break;
             }
         }

@@ -58,8 +58,13 @@ impl Log {
         let agent = identity::reader(&place.environment, target.is_none())?;
         let request = Request::Log(LogRequest {
             target,
-            limit: usize::try_from(self.limit).ok(),
-            since: self.since.as_deref().map(|text| since::parse(text, now())).transpose()?,
+            limit: if self.nothing_stored() { Some(0) } else { usize::try_from(self.limit).ok() },
+            since: self
+                .since
+                .as_deref()
+                .filter(|_| !self.nothing_stored())
+                .map(|text| since::parse(text, now()))
+                .transpose()?,
             from: self.from.as_deref().map(sender).transpose()?,
             follow: self.follow,
             allow_other_dm: self.allow_other_dm,
@@ -77,8 +82,15 @@ impl Log {
         output.flush()
     }
 
+    /// `--since now`: only what follows, with `--follow`.
+    fn nothing_stored(&self) -> bool {
+        self.since.as_deref().is_some_and(since::is_now)
+    }
+
     fn tell_more(&self, head: &Response) {
-        if let Response::Log { more: true } = head {
+        if let Response::Log { more: true } = head
+            && !self.nothing_stored()
+        {
             note(&format!("older messages match too; these are the newest {} (-n shows more)", self.limit));
         }
     }

@@ -51,7 +51,7 @@ impl Watch {
         let target: Option<Target> = self.target.as_deref().map(str::parse).transpose()?;
         let timeout = self.timeout.as_deref().map(parse_duration).transpose()?;
         // A watch starts now by itself. As a time, `now` would include what was sent earlier in the same second.
-        let since = self.since.as_deref().filter(|text| !text.trim().eq_ignore_ascii_case("now"));
+        let since = self.since.as_deref().filter(|text| !since::is_now(text));
         let since = since.map(|text| since::parse(text, now())).transpose()?;
         let agent = identity::reader(&place.environment, target.is_none())?;
         let request = Request::Watch(WatchRequest { target, since, allow_other_dm: self.allow_other_dm });

@@ -128,8 +128,9 @@ fn a_topic_is_a_link() {
     let output = clone.sandbox.agent("me").args(["send", "task", "x"]).run();
     assert_eq!(output.code, 9, "{output}");
     output.says(&["topics/task", "symbolic link"]);
-    // The other topics are not affected.
+    // The other topics are not affected, and what is skipped is told.
     clone.sandbox.send("me", "build", "fine");
+    clone.sandbox.agent("me").args(["log"]).ok().says(&["skipped .fmail/topics/task", "not a directory"]);
     assert!(clone.sandbox.bodies("me", &["build"]).contains(&"fine".to_string()));
 }
 

@@ -183,3 +183,15 @@ fn nothing_but_plain_text_goes_into_a_pipe() {
         assert!(!sandbox.agent("me").args(args).ok().stdout.contains('\x1b'), "{args:?}");
     }
 }
+
+#[test]
+fn since_now_shows_nothing_that_is_stored() {
+    let sandbox = Sandbox::new();
+    sandbox.send("me", "task", "before");
+    let output = sandbox.agent("me").args(["log", "--since", "now", "--json"]).ok();
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
+    let mut follow = sandbox.agent("me").args(["log", "--since", "now", "--follow", "--json"]).spawn();
+    follow.await_watching();
+    sandbox.send("me", "task", "after");
+    assert_eq!(follow.json()["body"], "after");
+}

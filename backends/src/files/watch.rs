@@ -285,7 +285,7 @@ fn seen_before(index: &Index, last: u32, undelivered: &VecDeque<u32>) -> Result<
     let rows = fingerprints(index, &state)?;
     let mut slots = index.sweep(&state);
     let mut seen = Vec::with_capacity(last as usize);
-    for slot in (1..=last).filter(|slot| undelivered.binary_search(slot).is_err() || true) {
+    for slot in (1..=last).filter(|slot| undelivered.binary_search(slot).is_err()) {
         if let Slot::Entry(entry) = slots.get(slot)? {
             seen.push((entry.id, rows.get(&entry.row).copied().unwrap_or(0)));
         }

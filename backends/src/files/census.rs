@@ -126,13 +126,7 @@ impl Session {
     }
 
     /// The targets below `parent` that a scope asks for. What has such a name and is no directory is told.
-    fn candidates(
-        &self,
-        dir: &Dir,
-        parent: &str,
-        scope: &Scope,
-        notices: &mut Told,
-    ) -> Result<Vec<Target>> {
+    fn candidates(&self, dir: &Dir, parent: &str, scope: &Scope, notices: &mut Told) -> Result<Vec<Target>> {
         let single = match scope {
             Scope::Target(target) => Some(target.clone()),
             Scope::Visible(agent) if parent == layout::DIRECT => Some(Target::Agent(agent.clone())),

@@ -56,7 +56,10 @@ pub fn read_small(path: &Path, links: Links, kind: ErrorKind) -> Result<Option<S
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {
-    Error::io(format_args!("cannot read {}", path.display()), error)
+    // A directory that may not be entered hides whether the file is there at all.
+    let directory = path.parent().filter(|directory| std::fs::symlink_metadata(directory.join(".")).is_err());
+    Error::io(format_args!("cannot read {}", directory.unwrap_or(path).display()), error)
+        .help("ask its owner for permission to read it, or set FMAIL_ROOT to use another project")
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ fn unreadable(target: &Target, id: MessageId, error: &io::Error) -> Result<Found
 
 /// What is said of a file that is skipped.
 pub fn broken(place: &str, reason: &str) -> Notice {
-    let text = format!("skipped .fmail/{place}: {reason} (see `fmail quarantine`)");
+    let text = format!("skipped .fmail/{place}: {reason} (see `fmail quarantine list`)");
     Notice::new(NoticeKind::Broken, text)
 }
 

@@ -134,13 +134,7 @@ impl Session {
 
     /// Takes the lock for a write: the project is ours, there, and of a format that we know.
     pub fn lock(&self, top: &Dir) -> Result<Lock> {
-        if let Some(owner) = self.other_owner(top)? {
-            // Files that we made would be ours, and the owner could not write the project any more.
-            let root = self.options.root.display();
-            let text = format!("the project in {root} belongs to user {owner}, who alone may write it");
-            return Err(Error::new(ErrorKind::Denied, text)
-                .help("others may read its topics; run fmail as that user, or set FMAIL_ROOT to use another project"));
-        }
+        self.check_owner(top)?;
         let lock = Lock::acquire(&self.options.fs, top, self.options.lock_timeout).map_err(|error| {
             if error.kind() != ErrorKind::Denied {
                 return error;
@@ -151,6 +145,15 @@ impl Session {
         })?;
         self.check_project(top)?;
         Ok(lock)
+    }
+
+    /// Only the owner writes: files that we made would be ours, and the owner could not write the project any more.
+    pub fn check_owner(&self, top: &Dir) -> Result<()> {
+        let Some(owner) = self.other_owner(top)? else { return Ok(()) };
+        let root = self.options.root.display();
+        let text = format!("the project in {root} belongs to user {owner}, who alone may write it");
+        Err(Error::new(ErrorKind::Denied, text)
+            .help("others may read its topics; run fmail as that user, or set FMAIL_ROOT to use another project"))
     }
 
     /// The user who owns the project, when that is not us.
@@ -170,6 +173,10 @@ impl Session {
             Error::new(ErrorKind::Corrupt, format!(".fmail/project.json is not JSON: {error}"))
                 .help("repair it, or move it away: the next send writes a new one")
         })?;
+        if !found.get("id").and_then(serde_json::Value::as_str).is_some_and(|id| !id.trim().is_empty()) {
+            return Err(Error::new(ErrorKind::Corrupt, ".fmail/project.json has no `id`: a text that is not empty")
+                .help("repair it, or move it away: the next send writes a new one"));
+        }
         match found.get("format").and_then(serde_json::Value::as_u64) {
             Some(format) if format > u64::from(FORMAT_VERSION) => Err(newer(format)),
             _ => Ok(()),

@@ -56,7 +56,7 @@ fn show(place: &Place, origin: bool, output: &mut Output) -> Outcome {
             line.push_str(&format!("  # {}", entry.origin));
         }
         if !entry.trusted {
-            line.push_str("  # not acted on: it comes from the project, which you have not trusted");
+            line.push_str("  # not acted on: a project's file may not make fmail dial");
         }
         output.line(line.trim_end())?;
     }

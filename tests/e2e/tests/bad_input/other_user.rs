@@ -117,3 +117,13 @@ fn a_live_watch_sees_what_the_owner_sends() {
     bodies.sort_by_key(ToString::to_string);
     assert_eq!(bodies, ["in a new topic", "live"]);
 }
+
+#[test]
+fn a_dry_run_that_would_see_only_half_is_refused() {
+    // Without root the guest is the owner, who sees everything.
+    if rustix::process::geteuid().is_root() {
+        let sandbox = foreign();
+        let refused = sandbox.agent("guest").unprivileged().args(["gc", "--days", "0", "--dry-run"]).fails(9);
+        refused.says(&["belongs to user"]);
+    }
+}

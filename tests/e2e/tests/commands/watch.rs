@@ -146,7 +146,38 @@ fn a_gone_reader_ends_it_without_a_complaint() {
     script.await_watching();
     sandbox.send("me", "task", "one");
     script.line();
-    sandbox.send("me", "task", "two");
     let output = script.wait();
     assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output}");
+}
+
+#[test]
+fn a_gone_reader_ends_it_before_the_next_message() {
+    let sandbox = Sandbox::new();
+    sandbox.send("me", "task", "one");
+    for follow in ["watch task --since 1h", "log task --follow"] {
+        let output = sandbox.bash("w", &format!("fmail {follow} | head -n 1")).ok();
+        assert!(output.stdout.ends_with(": one\n") && output.stderr.is_empty(), "{output}");
+    }
+}
+
+/// Runs this with a reader who takes one byte and then neither reads nor goes, and then does `next`.
+fn with_a_reader_that_stopped(follow: &str, next: &str) {
+    let sandbox = Sandbox::new();
+    for _ in 0..2 {
+        sandbox.send("me", "task", &"x".repeat(100_000));
+    }
+    let script = format!(
+        "mkfifo ../pipe; exec 5<>../pipe; fmail {follow} >../pipe 5>&- & read -r -N 1 -u 5 _; {next}; wait $!; echo $?"
+    );
+    let output = sandbox.bash("w", &script).spawn().wait_within(Duration::from_secs(30));
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("0\n", ""), "{follow} {next}");
+}
+
+#[test]
+fn a_reader_that_stopped_does_not_keep_it_from_ending() {
+    with_a_reader_that_stopped("watch task --since 1h --timeout 1s", ":");
+    with_a_reader_that_stopped("watch task --since 1h", "kill -TERM $!");
+    with_a_reader_that_stopped("log task --follow", "kill -TERM $!");
+    // Bash makes a command in the background ignore SIGINT; fmail listens all the same.
+    with_a_reader_that_stopped("watch task --since 1h", "kill -INT $!");
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use fmail_api::{Client, Error, ErrorKind, Event, Request, Response, Result};
 use fmail_core::RENEW_AFTER;
 use futures::StreamExt;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
-use crate::output::{Outcome, Output, notice};
+use crate::guard::{End, Guard, at};
+use crate::output::{Outcome, Output, Stop, notice};
 use crate::render::{self, Style};
 use crate::session::{Session, now, unexpected};
 
@@ -28,20 +28,20 @@ pub(crate) struct Follow<'a> {
 impl Follow<'_> {
     /// Runs the request and prints its stream; `on_head` sees the answer before the first message.
     ///
-    /// Only following needs a runtime: it waits for messages, signals and times at once. One thread is enough, and a
-    /// timer exists only for what was asked for, so that an idle watch sleeps.
+    /// Only following needs a runtime: it waits for messages, times and its guard at once. A timer exists only for what
+    /// was asked for, so that an idle watch sleeps.
     pub(crate) fn run(self, request: Request, output: &mut Output, on_head: impl FnOnce(&Response)) -> Outcome {
         let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
+            .enable_time()
             .build()
             .map_err(|error| Error::io("cannot prepare to wait", &error))?;
         runtime.block_on(self.stream(request, output, on_head))
     }
 
     async fn stream(self, request: Request, output: &mut Output, on_head: impl FnOnce(&Response)) -> Outcome {
-        let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
         // A time too far ahead to be expressed is never.
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut guard = Guard::start(deadline)?;
         let mut renewal = self.renew.then(|| Instant::now() + RENEW_AFTER);
         let mut left = self.count;
         let mut told = HashSet::new();
@@ -52,8 +52,10 @@ impl Follow<'_> {
             // What is there is printed before time runs out: a short timeout still delivers what is stored.
             tokio::select! {
                 biased;
-                _ = interrupt.recv() => return Ok(()),
-                _ = terminate.recv() => return Ok(()),
+                end = guard.asked() => return match end {
+                    End::Interrupted => Ok(()),
+                    End::ReaderGone => Err(Stop::ReaderGone),
+                },
                 event = events.next() => {
                     let Some(event) = event else { return Ok(()) };
                     if self.print(event, &mut told, output)? {
@@ -96,17 +98,5 @@ impl Follow<'_> {
             .touch(&self.session.context)
             .await
             .is_err_and(|error| error.kind() == ErrorKind::Denied)
-    }
-}
-
-fn listen(kind: SignalKind) -> Result<Signal> {
-    signal(kind).map_err(|error| Error::io("cannot listen for signals", &error))
-}
-
-/// Waits until then, or for ever.
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }

@@ -10,6 +10,7 @@ mod commands;
 mod definition;
 mod examples;
 mod follow;
+mod guard;
 mod identity;
 mod output;
 mod render;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fmail_api::{Error, ErrorKind, Request, Response, SendRequest, Sent};
+use fmail_api::{Error, ErrorKind, Message, Request, Response, SendRequest, Sent};
 
 use crate::body::Source;
 use crate::examples::{Example, example, help};
 use crate::identity;
-use crate::output::{Outcome, Output, note};
+use crate::output::{Outcome, Output, Stop, note};
 use crate::session::{Place, unexpected};
 
 pub(crate) const EXAMPLES: &[Example] = &[
@@ -77,19 +77,28 @@ impl Send {
         let Response::Sent(sent) = session.call(Request::Send(Box::new(request)))?.head else {
             return Err(unexpected().into());
         };
-        let mut output = Output::stdout();
-        if self.json {
-            output.json(&sent.message)?;
-        } else {
-            output.line(&sent.message.id.to_string())?;
-        }
-        output.flush()?;
+        // All that is known is told first: whether somebody reads the id must not decide whether it is told.
         tell(&sent);
-        match sent.not_durable {
-            Some(reason) => Err(not_durable(&reason).into()),
-            None => Ok(()),
+        let durable = sent.not_durable.as_deref().map_or(Ok(()), |reason| Err(not_durable(reason).into()));
+        match print(&sent.message, self.json) {
+            Err(Stop::Failed(error)) if durable.is_ok() => Err(not_printed(&sent.message, &error).into()),
+            Err(Stop::Failed(error)) => {
+                note(not_printed(&sent.message, &error).message());
+                durable
+            }
+            Ok(()) | Err(Stop::ReaderGone) => durable,
         }
     }
+}
+
+fn print(message: &Message, json: bool) -> Outcome {
+    let mut output = Output::stdout();
+    if json {
+        output.json(message)?;
+    } else {
+        output.line(&message.id.to_string())?;
+    }
+    output.flush()
 }
 
 /// What the sender should know although the message is stored.
@@ -113,4 +122,11 @@ fn not_durable(reason: &str) -> Error {
         format!("stored, but it is not known whether the message would survive a power cut: {reason}"),
     )
     .help("do not send it again, it is there; look at the disk")
+}
+
+/// The message is there although its id could not be printed. Whoever tries again what failed would send it twice, so
+/// this is no failure that may pass.
+fn not_printed(message: &Message, error: &Error) -> Error {
+    Error::internal(format!("stored as {}, but {error}; do not send it again", message.id))
+        .help("the message is there; repair where standard output leads to")
 }

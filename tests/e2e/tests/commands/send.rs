@@ -201,3 +201,27 @@ fn without_an_identity_it_is_the_process_and_a_hint() {
     assert_eq!(output.json()["from"], anon.as_str());
     assert_eq!(sandbox.names(".fmail/agents"), [format!("{anon}.json")]);
 }
+
+#[test]
+fn a_stored_message_whose_id_cannot_be_printed_is_no_reason_to_send_again() {
+    let sandbox = Sandbox::new();
+    sandbox.send("me", "lobby", "exists");
+    for form in ["", " --json"] {
+        let output = sandbox.bash("me", &format!("fmail send task x{form} >/dev/full")).fails(70);
+        let stored = sandbox.log("me", &["task"]);
+        let id = stored.last().expect("stored")["id"].as_str().expect("an id");
+        output.says(&[&format!("stored as {id}, but"), "standard output", "do not send it again"]);
+    }
+    assert_eq!(sandbox.names(".fmail/topics/task").len(), 2);
+}
+
+#[test]
+fn notes_are_told_also_when_nobody_reads_the_id() {
+    let sandbox = Sandbox::new();
+    sandbox.send("me", "lobby", "exists");
+    // The reader is gone before the command starts.
+    let script = "mkfifo ../pipe; exec 5<>../pipe 6>../pipe 5>&-; fmail send @nobody x >&6";
+    let output = sandbox.bash("me", script).ok();
+    output.says(&["stored", "@nobody"]);
+    assert_eq!(sandbox.names(".fmail/dm/nobody").len(), 1);
+}

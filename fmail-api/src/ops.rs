@@ -201,6 +201,8 @@ pub struct Sent {
     pub not_durable: Option<String>,
     /// Recipients whom nobody in the project has seen, with names that look alike.
     pub unknown: Vec<UnknownRecipient>,
+    /// This is the first message of a topic that has the name of this agent: perhaps an `@` was forgotten.
+    pub namesake: Option<AgentName>,
     /// `reply_to` names a message that is not here.
     pub reply_to_unknown: bool,
     /// The sender's own record could not be kept up to date, for this reason.

@@ -108,6 +108,9 @@ fn tell(sent: &Sent) {
         let meant = if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(" or ")) };
         note(&format!("stored, but nobody in this project has used the name @{} yet{meant}", unknown.name));
     }
+    if let Some(agent) = &sent.namesake {
+        note(&format!("stored in the topic `{agent}`; to reach the agent write @{agent}"));
+    }
     if let (true, Some(id)) = (sent.reply_to_unknown, sent.message.reply_to) {
         note(&format!("stored, but no message that you can read has the id {id}"));
     }

@@ -1,5 +1,6 @@
 //! `send`: stores a message, and says truthfully what became of it.
 
+mod namesake;
 mod recipients;
 mod reply_to;
 
@@ -45,11 +46,13 @@ impl Operations {
         let appended = self.store.append(draft).await?;
         // The record follows the message, so that a kill between the two loses a time stamp and not a message.
         let agent_not_tracked = self.track(context).await.err().map(|error| error.to_string());
+        let namesake = self.namesake(&appended.message).await;
         Ok(Sent {
             message: Message::clone(&appended.message),
             duplicate: appended.duplicate,
             not_durable: appended.not_durable,
             unknown,
+            namesake,
             reply_to_unknown,
             agent_not_tracked,
         })

@@ -225,3 +225,15 @@ fn notes_are_told_also_when_nobody_reads_the_id() {
     output.says(&["stored", "@nobody"]);
     assert_eq!(sandbox.names(".fmail/dm/nobody").len(), 1);
 }
+
+#[test]
+fn a_forgotten_at_sign_is_told_with_the_first_message() {
+    let sandbox = Sandbox::new();
+    sandbox.send("bob", "lobby", "here");
+    let output = sandbox.agent("me").args(["send", "bob", "please look"]).ok();
+    output.says(&["stored in the topic `bob`; to reach the agent write @bob"]);
+    assert_eq!(sandbox.names(".fmail/topics/bob").len(), 1);
+    for to in ["bob", "@bob", "task"] {
+        assert_eq!(sandbox.agent("me").args(["send", to, "x"]).ok().stderr, "", "{to}");
+    }
+}

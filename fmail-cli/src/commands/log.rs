@@ -1,7 +1,8 @@
 //! `fmail log`
 
 use clap::Args;
-use fmail_api::{Event, LogRequest, Reply, Request, Response, Target};
+use fmail_api::{Event, LogRequest, Reply, Request, Response, Target, Topic};
+use fmail_core::near_names;
 use futures::StreamExt;
 use futures::executor::block_on;
 
@@ -9,7 +10,7 @@ use crate::examples::{Example, example, help};
 use crate::follow::Follow;
 use crate::output::{Outcome, Output, note, notice};
 use crate::render::{self, Style};
-use crate::session::{Place, now, unexpected};
+use crate::session::{Place, Session, now, unexpected};
 use crate::{identity, since};
 
 pub(crate) const EXAMPLES: &[Example] = &[
@@ -57,7 +58,7 @@ impl Log {
         let target: Option<Target> = self.target.as_deref().map(str::parse).transpose()?;
         let agent = identity::reader(&place.environment, target.is_none())?;
         let request = Request::Log(LogRequest {
-            target,
+            target: target.clone(),
             limit: if self.nothing_stored() { Some(0) } else { usize::try_from(self.limit).ok() },
             since: self
                 .since
@@ -78,8 +79,17 @@ impl Log {
         }
         let reply = session.call(request)?;
         self.tell_more(&reply.head);
-        print(reply, style, &mut output)?;
-        output.flush()
+        let empty = print(reply, style, &mut output)?;
+        output.flush()?;
+        match target {
+            Some(Target::Topic(topic)) if empty && self.since.is_none() && self.from.is_none() => {
+                tell_empty(&session, &topic);
+            }
+            // A person wonders about an empty screen; a script tests for empty output.
+            _ if empty && output.is_terminal() => note("no message matches"),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// `--since now`: only what follows, with `--follow`.
@@ -101,7 +111,20 @@ fn sender(text: &str) -> fmail_api::Result<fmail_api::AgentName> {
     text.trim().strip_prefix('@').unwrap_or(text).parse()
 }
 
-fn print(reply: Reply, style: Style, output: &mut Output) -> Outcome {
+/// Says that a topic holds nothing, and which topics may have been meant: a wrong name looks just like silence.
+fn tell_empty(session: &Session, topic: &Topic) {
+    // The suggestion is an extra: without the topics there is none.
+    let known = match session.call(Request::Topics).map(|reply| reply.head) {
+        Ok(Response::Topics(topics)) => topics.into_iter().map(|topic| topic.name).collect(),
+        _ => Vec::new(),
+    };
+    let near = near_names(&topic.to_string(), known);
+    let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
+    note(&format!("no messages in `{topic}`{meant}"));
+}
+
+/// Prints what is stored; whether there was nothing.
+fn print(reply: Reply, style: Style, output: &mut Output) -> Outcome<bool> {
     let mut events = reply.events.ok_or_else(unexpected)?;
     let now = now();
     let mut empty = true;
@@ -115,9 +138,5 @@ fn print(reply: Reply, style: Style, output: &mut Output) -> Outcome {
             _ => {}
         }
     }
-    // A person wonders about an empty screen; a script tests for empty output.
-    if empty && output.is_terminal() {
-        note("no message matches");
-    }
-    Ok(())
+    Ok(empty)
 }

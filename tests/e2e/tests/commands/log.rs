@@ -195,3 +195,19 @@ fn since_now_shows_nothing_that_is_stored() {
     sandbox.send("me", "task", "after");
     assert_eq!(follow.json()["body"], "after");
 }
+
+#[test]
+fn a_topic_without_messages_is_told_with_near_names() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.agent("me").args(["log", "tsk"]).ok();
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", "fmail: no messages in `tsk`\n"));
+    sandbox.send("me", "task", "x");
+    sandbox.send("me", "build", "x");
+    let output = sandbox.agent("me").args(["log", "tsk", "--json"]).ok();
+    assert_eq!(output.stdout, "");
+    assert_eq!(output.stderr, "fmail: no messages in `tsk`; did you mean task?\n");
+    // Who filters expects that nothing may match, and an empty mailbox is nothing special.
+    for args in [&["tsk", "--since", "1h"][..], &["task", "--from", "nobody"], &["@me"], &["task"]] {
+        assert_eq!(sandbox.agent("me").arg("log").args(args).ok().stderr, "", "{args:?}");
+    }
+}

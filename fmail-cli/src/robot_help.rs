@@ -56,6 +56,11 @@ fn overview() -> Value {
         "setup": [
             "export FMAIL_AGENT=<your-name>   (or: export FMAIL_AGENT=$(fmail register))",
             "run fmail anywhere inside the project; the first send creates .fmail/",
+            "names of agents and topics are [a-z0-9-]; capitals become small",
+            "data goes to stdout, notes and errors to stderr",
+            "send prints the id of the message; without MESSAGE it reads stdin",
+            "watch starts now unless --since says otherwise; --since <id> leaves that message out; \
+                a timeout is exit 0 with empty stdout",
         ],
         "commands": commands,
         "global_flags": global_flags(&tree),
@@ -168,19 +173,23 @@ fn values(arg: &Arg) -> Vec<String> {
     arg.get_possible_values().iter().map(|value| value.get_name().to_string()).collect()
 }
 
+/// Commands as they are typed; what a reader has to know about them is a comment of the shell.
 fn patterns() -> Value {
     json!({
         "request_response": [
             "id=$(fmail send @analyzer \"analyze src/auth.go\")",
-            "fmail watch @$FMAIL_AGENT --since $id --count 1 --timeout 2m",
+            "fmail watch @$FMAIL_AGENT --since $id --count 1 --timeout 2m  \
+                # the next direct message, whoever sent it; with --json compare its reply_to with $id",
         ],
-        "responder": "fmail watch @$FMAIL_AGENT --json | while read -r msg; do \
-            fmail send @\"$(echo \"$msg\" | jq -r .from)\" \"done\"; done",
+        "responder": "fmail watch @$FMAIL_AGENT --since 1h --json | while read -r msg; do \
+            fmail send @\"$(printf %s \"$msg\" | jq -r .from)\" --reply-to \"$(printf %s \"$msg\" | jq -r .id)\" \
+            \"done\"; done  # --since catches up: skip what you have answered, or go on with --since <last id>",
         "file_coordination": [
             "fmail send editing \"src/auth.go\"",
-            "fmail log editing --since 5m --json | grep -q auth.go && echo busy",
+            "fmail log editing --since 5m -n 1000 --json | grep -q auth.go && echo busy",
         ],
-        "claim": "fmail send task '{\"claimed\":\"auth\",\"by\":\"'$FMAIL_AGENT'\"}'",
+        "claim": "fmail send task '{\"claimed\":\"auth\",\"by\":\"'$FMAIL_AGENT'\"}'  \
+            # then look: fmail log task -n 1000 --json; of several claims the lowest id wins",
         "status": "fmail status \"building main\"; fmail status --clear",
     })
 }
@@ -190,7 +199,8 @@ fn env() -> Value {
         "FMAIL_AGENT": "your name [a-z0-9-]; without it anon-<pid>",
         "FMAIL_ROOT": "project directory; default: nearest .fmail upward, else git root, else current directory",
         "FMAIL_PROJECT": "project id; default: project.json, git remote, directory name",
-        "FMAIL_<SECTION>__<KEY>": "a setting without `mail.`, e.g. FMAIL_GC__DAYS=3; see fmail config show",
+        "FMAIL_<KEY>": "a setting without `mail.`, e.g. FMAIL_STRICT_RECIPIENTS=true; see fmail config show",
+        "FMAIL_<SECTION>__<KEY>": "a setting in a section, e.g. FMAIL_GC__DAYS=3",
     })
 }
 

@@ -13,8 +13,8 @@ use crate::{identity, since};
 pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail watch", "all topics and your own mailbox"),
     example("fmail watch task", "one topic"),
-    example("fmail watch @$FMAIL_AGENT --count 1 --timeout 2m", "wait for one answer"),
-    example("fmail watch @$FMAIL_AGENT --since $ID -c 1", "an answer to the message that you sent as $ID"),
+    example("fmail watch @$FMAIL_AGENT --count 1 --timeout 2m", "wait for the next direct message"),
+    example("fmail watch @$FMAIL_AGENT --since $ID -c 1 --json", "the next one; an answer has reply_to $ID"),
     example("fmail watch --timeout 5m --json", "JSON lines for five minutes"),
 ];
 

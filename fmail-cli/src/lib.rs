@@ -12,6 +12,7 @@ mod examples;
 mod follow;
 mod guard;
 mod identity;
+mod names;
 mod output;
 mod render;
 mod robot_help;

@@ -79,8 +79,13 @@ pub(crate) fn note(text: &str) {
 pub(crate) fn report(error: &Error) {
     note(&error.to_string());
     if let Some(help) = error.help_text() {
-        let _ = writeln!(io::stderr().lock(), "  help: {}", visible(help));
+        advise(help);
     }
+}
+
+/// Tells what to do about what was just told.
+pub(crate) fn advise(help: &str) {
+    let _ = writeln!(io::stderr().lock(), "  help: {}", visible(help));
 }
 
 /// Tells what a stream or an answer has to say beside its data.

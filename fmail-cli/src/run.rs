@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use clap::error::ErrorKind as Usage;
+use clap::error::{ContextKind, ContextValue, ErrorKind as Usage};
 use fmail_api::ErrorKind;
 use fmail_host::Environment;
 
 use crate::definition::{Fmail, command_for};
-use crate::output::{Outcome, Stop, note, report};
+use crate::output::{Outcome, Stop, advise, note, report};
 use crate::{commands, robot_help};
 
 /// Runs the command that `args` (with the program's name first) describe.
@@ -57,7 +57,23 @@ fn usage(error: &clap::Error) -> ExitCode {
         _ => {
             let text = error.render().to_string();
             note(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+            if let Some(command) = unquoted(error, &text) {
+                advise(&format!("text of several words needs quotes: {command}"));
+            }
             ExitCode::from(ErrorKind::InvalidRequest.exit_code())
         }
     }
+}
+
+/// How to write the command, when a word too many shows that its text was not quoted; `text` contains its usage.
+fn unquoted(error: &clap::Error, text: &str) -> Option<&'static str> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != Usage::UnknownArgument || word.starts_with('-') {
+        return None;
+    }
+    let commands = [
+        ("Usage: fmail send ", "fmail send task \"hello world\""),
+        ("Usage: fmail status ", "fmail status \"building main\""),
+    ];
+    commands.into_iter().find(|(usage, _)| text.contains(usage)).map(|(_, command)| command)
 }

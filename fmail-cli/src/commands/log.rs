@@ -11,7 +11,7 @@ use crate::follow::Follow;
 use crate::output::{Outcome, Output, note, notice};
 use crate::render::{self, Style};
 use crate::session::{Place, Session, now, unexpected};
-use crate::{identity, since};
+use crate::{identity, names, since};
 
 pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail log", "topics and your own mailbox"),
@@ -55,7 +55,7 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn run(self, place: &Place) -> Outcome {
-        let target: Option<Target> = self.target.as_deref().map(str::parse).transpose()?;
+        let target = self.target.as_deref().map(names::target).transpose()?;
         let agent = identity::reader(&place.environment, target.is_none())?;
         let request = Request::Log(LogRequest {
             target: target.clone(),
@@ -66,7 +66,7 @@ impl Log {
                 .filter(|_| !self.nothing_stored())
                 .map(|text| since::parse(text, now()))
                 .transpose()?,
-            from: self.from.as_deref().map(sender).transpose()?,
+            from: self.from.as_deref().map(names::agent).transpose()?,
             follow: self.follow,
             allow_other_dm: self.allow_other_dm,
         });
@@ -104,11 +104,6 @@ impl Log {
             note(&format!("older messages match too; these are the newest {} (-n shows more)", self.limit));
         }
     }
-}
-
-/// The name after `--from`, with or without the `@` that people are used to.
-fn sender(text: &str) -> fmail_api::Result<fmail_api::AgentName> {
-    text.trim().strip_prefix('@').unwrap_or(text).parse()
 }
 
 /// Says that a topic holds nothing, and which topics may have been meant: a wrong name looks just like silence.

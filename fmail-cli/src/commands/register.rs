@@ -4,9 +4,9 @@ use clap::Args;
 use fmail_api::{RegisterRequest, Request, Response};
 
 use crate::examples::{Example, example, help};
-use crate::identity;
 use crate::output::{Outcome, Output, note};
 use crate::session::{Place, unexpected};
+use crate::{identity, names};
 
 pub(crate) const EXAMPLES: &[Example] = &[
     example("export FMAIL_AGENT=$(fmail register)", "a generated name"),
@@ -26,7 +26,7 @@ pub(crate) struct Register {
 
 impl Register {
     pub(crate) fn run(self, place: &Place) -> Outcome {
-        let name = self.name.as_deref().map(str::parse).transpose()?;
+        let name = self.name.as_deref().map(names::agent).transpose()?;
         let session = place.session(identity::anyone(&place.environment)?)?;
         let request = Request::Register(RegisterRequest { name });
         let Response::Registered(registered) = session.call(request)?.head else {

@@ -7,9 +7,9 @@ use fmail_api::{Error, ErrorKind, Message, Request, Response, SendRequest, Sent}
 
 use crate::body::Source;
 use crate::examples::{Example, example, help};
-use crate::identity;
 use crate::output::{Outcome, Output, Stop, note};
 use crate::session::{Place, unexpected};
+use crate::{identity, names};
 
 pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail send task \"implement auth\"", "to a topic"),
@@ -62,7 +62,7 @@ pub(crate) struct Send {
 impl Send {
     pub(crate) fn run(self, place: &Place) -> Outcome {
         let mail = &place.settings.mail;
-        let to = self.to.parse()?;
+        let to = names::target(&self.to)?;
         let priority = self.priority.parse()?;
         let (argument, file) = (self.message.as_deref(), self.file.as_deref());
         let body = Source { argument, file, text: self.text, limit: mail.max_message_bytes }.read()?;

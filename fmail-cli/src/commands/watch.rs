@@ -1,14 +1,14 @@
 //! `fmail watch`
 
 use clap::Args;
-use fmail_api::{Request, Target, WatchRequest, parse_duration};
+use fmail_api::{Request, WatchRequest, parse_duration};
 
 use crate::examples::{Example, example, help};
 use crate::follow::Follow;
 use crate::output::{Outcome, Output};
 use crate::render::Style;
 use crate::session::{Place, now};
-use crate::{identity, since};
+use crate::{identity, names, since};
 
 pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail watch", "all topics and your own mailbox"),
@@ -48,7 +48,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn run(self, place: &Place) -> Outcome {
-        let target: Option<Target> = self.target.as_deref().map(str::parse).transpose()?;
+        let target = self.target.as_deref().map(names::target).transpose()?;
         let timeout = self.timeout.as_deref().map(parse_duration).transpose()?;
         // A watch starts now by itself. As a time, `now` would include what was sent earlier in the same second.
         let since = self.since.as_deref().filter(|text| !since::is_now(text));

@@ -98,9 +98,10 @@ fn register_gives_a_name_once() {
     sandbox.fmail().args(["register", "agent-42"]).fails(8).says(&["agent-42", "taken"]);
     let json = sandbox.fmail().args(["register", "agent-43", "--json"]).ok().json();
     assert_eq!(json["name"], "agent-43");
+    assert_eq!(sandbox.fmail().args(["register", "@agent-44"]).ok().stdout, "agent-44\n");
     let generated = sandbox.fmail().args(["register"]).ok().stdout;
     assert!(sandbox.store().join(format!("agents/{}.json", generated.trim_end())).exists());
-    assert_eq!(sandbox.names(".fmail/agents").len(), 3, "the process that registers is not itself tracked");
+    assert_eq!(sandbox.names(".fmail/agents").len(), 4, "the process that registers is not itself tracked");
 }
 
 #[test]

@@ -237,3 +237,16 @@ fn a_forgotten_at_sign_is_told_with_the_first_message() {
         assert_eq!(sandbox.agent("me").args(["send", to, "x"]).ok().stderr, "", "{to}");
     }
 }
+
+#[test]
+fn common_slips_are_answered_with_what_to_write() {
+    let sandbox = Sandbox::new();
+    sandbox.agent("me").args(["send", "task", "hello", "world"]).fails(2).says(&["world", "quotes", "fmail send"]);
+    sandbox.agent("me").args(["status", "hello", "world"]).fails(2).says(&["quotes", "fmail status"]);
+    let flag = sandbox.agent("me").args(["send", "task", "hello", "--wrong"]).fails(2);
+    assert!(!flag.stderr.contains("quotes"), "{flag}");
+    for command in [&["send", "@", "x"][..], &["log", "@"], &["watch", "@"]] {
+        sandbox.fmail().args(command).fails(4).says(&["help: ", "FMAIL_AGENT is not set"]);
+    }
+    assert!(!sandbox.store().exists());
+}

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use fmail_api::ProjectIdSource;
-use serde_json::json;
+use fmail_host::Project;
+use serde_json::{Value, json};
 
 use crate::examples::{Example, example, help};
 use crate::identity;
@@ -28,7 +29,8 @@ impl Whoami {
         let (project, rule) = place.project.id()?;
         let project_from = match rule {
             ProjectIdSource::Environment => "FMAIL_PROJECT",
-            ProjectIdSource::Init => "fmail init --project",
+            ProjectIdSource::Init if told_by_init(&place.project) => "fmail init --project",
+            ProjectIdSource::Init => "project.json",
             ProjectIdSource::Remote => "git remote origin",
             ProjectIdSource::Directory => "directory name",
         };
@@ -49,4 +51,11 @@ impl Whoami {
         }
         output.flush()
     }
+}
+
+/// Whether `project.json` says that `fmail init` set the id. Without a rule that we know, it was written by hand or by
+/// another program. The file was read for the id just before, so what is wrong with it was told there.
+fn told_by_init(project: &Project) -> bool {
+    let text = std::fs::read(project.fmail_dir().join("project.json")).unwrap_or_default();
+    serde_json::from_slice::<Value>(&text).is_ok_and(|record| record["id_from"] == "init")
 }

@@ -86,3 +86,14 @@ fn the_id_follows_its_rules() {
     assert_eq!(id(""), ("myproj".into(), "fmail init --project".into()));
     sandbox.agent("me").env("FMAIL_PROJECT", " ").args(["whoami"]).fails(5).says(&["FMAIL_PROJECT"]);
 }
+
+#[test]
+fn an_id_that_stands_in_project_json_without_a_rule_comes_from_there() {
+    let sandbox = Sandbox::new();
+    for rule in ["", r#","id_from":"a later rule""#] {
+        let record = format!(r#"{{"id":"by-hand","created":"2026-01-10T15:30:00Z"{rule}}}"#);
+        sandbox.write(".fmail/project.json", record);
+        let told = whoami(&sandbox, "");
+        assert_eq!((&told["project"], &told["project_from"]), (&"by-hand".into(), &"project.json".into()));
+    }
+}

@@ -5,7 +5,7 @@ use fmail_api::{AgentName, Error, ErrorKind, Result, Target};
 /// A topic, or `@` and an agent. `@` alone is what a shell makes of `@$FMAIL_AGENT` when the variable is not set.
 pub(crate) fn target(text: &str) -> Result<Target> {
     if text.trim() == "@" {
-        return Err(Error::new(ErrorKind::InvalidAgent, "there is no name behind the `@`").help(
+        return Err(Error::new(ErrorKind::InvalidAgent, "the name behind the `@` is empty").help(
             "if you wrote @$FMAIL_AGENT, FMAIL_AGENT is not set in this shell: export FMAIL_AGENT=name; otherwise \
              write @name",
         ));

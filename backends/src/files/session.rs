@@ -173,7 +173,7 @@ impl Session {
             Error::new(ErrorKind::Corrupt, format!(".fmail/project.json is not JSON: {error}"))
                 .help("repair it, or move it away: the next send writes a new one")
         })?;
-        if !found.get("id").and_then(serde_json::Value::as_str).is_some_and(|id| !id.trim().is_empty()) {
+        if found.get("id").and_then(serde_json::Value::as_str).is_none_or(|id| id.trim().is_empty()) {
             return Err(Error::new(ErrorKind::Corrupt, ".fmail/project.json has no `id`: a text that is not empty")
                 .help("repair it, or move it away: the next send writes a new one"));
         }

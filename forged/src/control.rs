@@ -1,14 +1,12 @@
 //! `forged status` and `forged stop`.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use fmail_api::{Error, ErrorKind, Hello, Result};
+use fmail_api::{Context, Error, ErrorKind, Hello, Result};
 use fmail_host::{Environment, Project};
-use fmail_transports::unix::SocketPath;
-use fmail_transports::wire::accepted;
+use fmail_transports::{Conversation, Endpoint};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -71,18 +69,19 @@ fn root(environment: &Environment, control: &Control) -> Result<PathBuf> {
 
 /// Asks the daemon itself: a process that holds the lock and does not answer is not well.
 fn hello(directory: &Path) -> Result<Hello> {
-    let wrong = |error: std::io::Error| {
-        Error::new(ErrorKind::Unavailable, format!("forged holds {} but does not answer: {error}", directory.display()))
+    let silent = |why: &str| {
+        Error::new(ErrorKind::Unavailable, format!("forged holds {} but does not answer: {why}", directory.display()))
             .help("it may be starting or ending; otherwise look at its log")
     };
-    let mut stream = SocketPath::within(directory).and_then(|socket| socket.connect()).map_err(wrong)?;
-    stream.set_read_timeout(Some(ANSWER)).map_err(wrong)?;
-    stream.write_all(b"{\"cmd\":\"hello\",\"agent\":\"forged\"}\n").map_err(wrong)?;
-    let mut line = Vec::new();
-    BufReader::new(stream).read_until(b'\n', &mut line).map_err(wrong)?;
-    let answer = accepted(&line)?;
-    serde_json::from_value(answer["hello"].clone())
-        .map_err(|error| Error::internal(format!("the daemon's `hello` cannot be understood: {error}")))
+    let mut conversation =
+        Conversation::open(&Endpoint::Unix(directory.to_path_buf())).ok_or_else(|| silent("nobody listens"))?;
+    let context = Context::local("forged".parse()?);
+    let asked = conversation.wait(ANSWER).and_then(|()| conversation.hello(&context));
+    match asked {
+        Ok(Some(hello)) => Ok(hello),
+        Ok(None) => Err(silent("it does not know `hello`")),
+        Err(failure) => Err(silent(&failure.into_error().to_string())),
+    }
 }
 
 fn show(control: &Control, json: &serde_json::Value, text: &str) {

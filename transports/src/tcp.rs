@@ -10,7 +10,9 @@ use tokio::net::TcpListener;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::connection::{Limits, Route};
+use crate::conversation::Endpoint;
 use crate::listener::{Accepted, run};
+use crate::remote::connected;
 
 /// Where PROTOCOL.md looks for a daemon.
 pub const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7463);
@@ -71,8 +73,11 @@ impl Transport for TcpTransport {
         Ok(Listening { endpoint: format!("tcp://{address}"), finished })
     }
 
-    async fn connect(&self, _project: ProjectRef) -> Result<Arc<dyn Client>> {
-        Err(Error::new(ErrorKind::Unsupported, "this side of the transport only serves"))
+    async fn connect(&self, project: ProjectRef) -> Result<Arc<dyn Client>> {
+        match project {
+            ProjectRef::Id(id) => connected(Endpoint::Tcp(self.address), Some(id)),
+            ProjectRef::Root(_) => Err(Error::invalid("over TCP a project is named by its id")),
+        }
     }
 }
 

@@ -16,7 +16,9 @@ use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::connection::{Limits, Route};
+use crate::conversation::Endpoint;
 use crate::listener::{Accepted, run};
+use crate::remote::connected;
 use crate::wire::failure;
 
 /// The socket's name in `.fmail/`.
@@ -121,7 +123,7 @@ impl Transport for UnixTransport {
     }
 
     async fn connect(&self, _project: ProjectRef) -> Result<Arc<dyn Client>> {
-        Err(Error::new(ErrorKind::Unsupported, "this side of the transport only serves"))
+        connected(Endpoint::Unix(self.directory()), None)
     }
 }
 

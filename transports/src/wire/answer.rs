@@ -1,6 +1,6 @@
 //! From an answer to a line.
 
-use fmail_api::{Error, Event, Response, Result};
+use fmail_api::{Error, Event, Response};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -69,10 +69,7 @@ pub fn answer(response: &Response, req_id: Option<&ReqId>, style: Style) -> Stri
             let line = match &sent.not_durable {
                 None => ok().field("id", &sent.message.id),
                 Some(reason) => {
-                    let error = Error::new(
-                        fmail_api::ErrorKind::DurabilityUnknown,
-                        format!("stored, but it is not known whether the message would survive a power cut: {reason}"),
-                    );
+                    let error = Error::new(fmail_api::ErrorKind::DurabilityUnknown, reason.as_str());
                     LineWriter::new().json("ok", "false").field("error", &error).field("id", &sent.message.id)
                 }
             };
@@ -129,25 +126,13 @@ pub fn end(req_id: Option<&ReqId>, style: Style) -> String {
     LineWriter::new().field("event", &"end").end(req_id.filter(|_| style == Style::Full))
 }
 
-/// Reads an answer back: `ok: false` is the error that it carries.
-pub fn accepted(line: &[u8]) -> Result<Value> {
-    let garbled = || Error::internal("the daemon's answer cannot be understood");
-    let value: Value = serde_json::from_slice(line).map_err(|_| garbled())?;
-    match value.get("ok").and_then(Value::as_bool) {
-        Some(true) => Ok(value),
-        Some(false) => {
-            Err(value.get("error").and_then(|error| serde_json::from_value(error.clone()).ok()).unwrap_or_else(garbled))
-        }
-        None => Err(garbled()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use fmail_api::{Cursor, Delivery, Draft, ErrorKind, Sent};
+    use fmail_api::{Cursor, Delivery, Draft, Sent};
 
+    use super::super::{Heard, heard};
     use super::*;
 
     fn message() -> fmail_api::Message {
@@ -196,7 +181,9 @@ mod tests {
     fn stored_but_perhaps_not_durable_is_not_ok() {
         let sent = Sent { not_durable: Some("the disk says no".into()), ..sent() };
         let line = answer(&Response::Sent(Box::new(sent)), None, Style::Plain);
-        assert_eq!(accepted(line.trim().as_bytes()).unwrap_err().kind(), ErrorKind::DurabilityUnknown);
+        assert!(line.starts_with("{\"ok\":false,\"error\":{\"code\":\"durability_unknown\""), "{line}");
+        let Heard::Answer(answer) = heard(line.trim().as_bytes()).unwrap() else { panic!("{line}") };
+        assert!(answer["not_durable"].as_str().unwrap().contains("the disk says no"));
         assert!(line.contains("\"id\":\"20260110-153000-0001\""), "{line}");
     }
 }

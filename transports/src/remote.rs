@@ -113,6 +113,7 @@ fn sent(context: &Context, send: &SendRequest, mut answer: Map<String, Value>) -
         duplicate: taken(&mut answer, "duplicate").unwrap_or_default(),
         not_durable: taken(&mut answer, "not_durable").ok(),
         unknown: taken(&mut answer, "unknown").unwrap_or_default(),
+        namesake: taken(&mut answer, "namesake").ok(),
         reply_to_unknown: taken(&mut answer, "reply_to_unknown").unwrap_or_default(),
         agent_not_tracked: taken(&mut answer, "agent_not_tracked").ok(),
     })

@@ -75,6 +75,7 @@ pub fn answer(response: &Response, req_id: Option<&ReqId>, style: Style) -> Stri
             };
             line.unless_empty("duplicate", &json!(sent.duplicate))
                 .unless_empty("unknown", &json!(sent.unknown))
+                .unless_empty("namesake", &json!(sent.namesake))
                 .unless_empty("reply_to_unknown", &json!(sent.reply_to_unknown))
                 .unless_empty("agent_not_tracked", &json!(sent.agent_not_tracked))
         }
@@ -146,6 +147,7 @@ mod tests {
             duplicate: false,
             not_durable: None,
             unknown: Vec::new(),
+            namesake: None,
             reply_to_unknown: false,
             agent_not_tracked: None,
         }

@@ -1,7 +1,7 @@
 //! What streams deliver, and where a stream can be taken up again.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
@@ -32,12 +32,32 @@ impl fmt::Debug for Cursor {
 }
 
 /// A message on its way to a reader.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Delivery {
     /// The message, shared: many readers get the same one.
     pub message: Arc<Message>,
     /// A watch that starts here continues right behind this message.
     pub cursor: Cursor,
+    line: Arc<OnceLock<String>>,
+}
+
+impl Delivery {
+    /// A message and the place behind it.
+    pub fn new(message: Arc<Message>, cursor: Cursor) -> Self {
+        Delivery { message, cursor, line: Arc::default() }
+    }
+
+    /// The compact JSON of the message, made once for all clones of this delivery: a daemon gives the same bytes to
+    /// every watcher.
+    pub fn line(&self) -> &str {
+        self.line.get_or_init(|| self.message.to_line())
+    }
+}
+
+impl PartialEq for Delivery {
+    fn eq(&self, other: &Self) -> bool {
+        self.message == other.message && self.cursor == other.cursor
+    }
 }
 
 /// What a stream carries.

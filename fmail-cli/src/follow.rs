@@ -3,18 +3,20 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use fmail_api::{Client, Error, ErrorKind, Event, Request, Response, Result};
+use fmail_api::{Client, Error, ErrorKind, Event, Reply, Request, Response, Result};
 use fmail_core::RENEW_AFTER;
 use futures::StreamExt;
 use tokio::time::Instant;
 
+use crate::connected;
 use crate::guard::{End, Guard, at};
 use crate::output::{Outcome, Output, Stop, notice};
 use crate::render::{self, Style};
-use crate::session::{Session, now, unexpected};
+use crate::session::{Place, Session, now, unexpected};
 
 /// How to follow, and until when.
 pub(crate) struct Follow<'a> {
+    pub(crate) place: &'a Place,
     pub(crate) session: &'a Session,
     pub(crate) style: Style,
     /// The whole time that it may take.
@@ -45,7 +47,7 @@ impl Follow<'_> {
         let mut renewal = self.renew.then(|| Instant::now() + RENEW_AFTER);
         let mut left = self.count;
         let mut told = HashSet::new();
-        let reply = self.session.operations.call(&self.session.context, request).await?;
+        let reply = self.start(request).await?;
         on_head(&reply.head);
         let mut events = reply.events.ok_or_else(unexpected)?;
         loop {
@@ -69,6 +71,18 @@ impl Follow<'_> {
                 () = at(renewal) => renewal = self.renewed().await.then(|| Instant::now() + RENEW_AFTER),
             }
         }
+    }
+
+    /// A watch goes through the daemon when there is one; everything else, and another agent's mailbox, which a daemon
+    /// refuses, is read from the files.
+    async fn start(&self, request: Request) -> Result<Reply> {
+        if let Request::Watch(watch) = &request
+            && !watch.allow_other_dm
+            && let Some(reply) = connected::watch(self.place, self.session, watch.clone()).await?
+        {
+            return Ok(reply);
+        }
+        self.session.operations.call(&self.session.context, request).await
     }
 
     /// Prints an event; whether it was a message. A broken file that what is stored and what arrives both tell of is

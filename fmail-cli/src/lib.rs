@@ -7,6 +7,7 @@
 
 mod body;
 mod commands;
+mod connected;
 mod definition;
 mod examples;
 mod follow;

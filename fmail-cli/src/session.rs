@@ -31,15 +31,14 @@ impl Place {
 
     /// Opens the project on behalf of an agent.
     pub(crate) fn session(&self, agent: AgentName) -> Result<Session> {
-        let operations = Operations::new(self.store()?, Arc::new(SystemClock));
-        let host = rustix::system::uname().nodename().to_str().ok().map(String::from).filter(|host| !host.is_empty());
-        Ok(Session { operations, context: Context { host, ..Context::local(agent) } })
+        let operations = Arc::new(Operations::new(self.store()?, Arc::new(SystemClock)));
+        Ok(Session { operations, context: Context { host: host(), ..Context::local(agent) } })
     }
 }
 
 /// An agent in a project, able to run operations.
 pub(crate) struct Session {
-    pub(crate) operations: Operations,
+    pub(crate) operations: Arc<Operations>,
     pub(crate) context: Context,
 }
 
@@ -51,6 +50,11 @@ impl Session {
     pub(crate) fn call(&self, request: Request) -> Result<Reply> {
         block_on(self.operations.call(&self.context, request))
     }
+}
+
+/// The name of this machine.
+pub(crate) fn host() -> Option<String> {
+    rustix::system::uname().nodename().to_str().ok().map(String::from).filter(|host| !host.is_empty())
 }
 
 /// The time of this machine.

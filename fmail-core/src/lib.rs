@@ -8,6 +8,7 @@
 //! [`fmail_api::Store`] trait.
 
 mod access;
+mod fanout;
 mod near;
 mod operations;
 mod ops;
@@ -15,6 +16,7 @@ mod presence;
 #[cfg(test)]
 mod testing;
 
+pub use fanout::{Blocking, Fanout};
 pub use near::near_names;
 pub use operations::Operations;
 pub use presence::RENEW_AFTER;

@@ -13,7 +13,9 @@ mod open;
 mod project;
 mod registry;
 
-pub use config::{ConfigFile, Durability, Entry, Gc, Mail, Origin, RelaySettings, Settings, Watch, config_places};
+pub use config::{
+    ConfigFile, Durability, Entry, Gc, Mail, Origin, RelaySettings, Settings, TcpSettings, Watch, config_places,
+};
 pub use environment::{Environment, agent_name};
 pub use fmail_backends::SystemClock;
 pub use open::{Serving, open_store};

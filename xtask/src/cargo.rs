@@ -46,9 +46,9 @@ pub fn describe(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the program with optimisation and says where it is.
+/// Builds the programs with optimisation and says where `fmail` is; `forged` lies beside it.
 pub fn build_release() -> Result<PathBuf> {
-    run(&mut cargo(&["build", "--release", "--package", "fmail-cli", "--bin", "fmail"]))?;
+    run(&mut cargo(&["build", "--release", "--package", "fmail-cli", "--package", "forged", "--bins"]))?;
     Ok(target().join("release/fmail"))
 }
 

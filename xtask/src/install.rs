@@ -36,8 +36,12 @@ impl Install {
     /// Builds and installs.
     pub fn run(&self) -> Result<()> {
         let program = if self.debug { cargo::build_debug()? } else { cargo::build_release()? };
-        let content = fs::read(&program).map_err(doing("reading", &program))?;
-        let mut items = vec![Item { path: "bin/fmail".into(), content, mode: 0o755 }];
+        let mut items = Vec::new();
+        for name in ["fmail", "forged"] {
+            let program = program.with_file_name(name);
+            let content = fs::read(&program).map_err(doing("reading", &program))?;
+            items.push(Item { path: Path::new("bin").join(name), content, mode: 0o755 });
+        }
         items.extend(man_pages()?);
         items.extend(completions());
         items.extend(documents()?);

@@ -252,7 +252,7 @@ pub fn read_event(
     match reader.read(target, id) {
         Ok(Found::Message(message, odd)) if query.accepts(&message) => {
             let mut events: Vec<Result<Event>> = odd.into_iter().map(|notice| Ok(Event::Notice(notice))).collect();
-            events.push(Ok(Event::Message(Delivery { message: Arc::new(*message), cursor: position.cursor() })));
+            events.push(Ok(Event::Message(Delivery::new(Arc::new(*message), position.cursor()))));
             events
         }
         Ok(Found::Message(..) | Found::Gone) => Vec::new(),

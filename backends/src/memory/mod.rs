@@ -145,9 +145,7 @@ impl Store for MemoryStore {
         let found: Vec<_> = page
             .found
             .into_iter()
-            .map(|(position, message)| {
-                Ok(Event::Message(Delivery { message, cursor: messages.cursor_behind(position) }))
-            })
+            .map(|(position, message)| Ok(Event::Message(Delivery::new(message, messages.cursor_behind(position)))))
             .collect();
         Ok(Scan { cursor: messages.cursor(page.end), more: page.more, messages: stream::iter(found).boxed() })
     }

@@ -76,7 +76,7 @@ impl Stream for Watch {
             if this.filter.accepts(position, message) {
                 this.position = position + 1;
                 this.told = this.position;
-                let delivery = Delivery { message: message.clone(), cursor: messages.cursor_behind(position) };
+                let delivery = Delivery::new(message.clone(), messages.cursor_behind(position));
                 return Poll::Ready(Some(Ok(Event::Message(delivery))));
             }
         }

@@ -74,7 +74,7 @@ impl Log {
         let mut output = Output::stdout();
         let style = Style::choose(self.json, output.is_terminal(), |name| place.environment.var(name).map(Into::into));
         if self.follow {
-            let follow = Follow { session: &session, style, timeout: None, count: None, renew: false };
+            let follow = Follow { place, session: &session, style, timeout: None, count: None, renew: false };
             return follow.run(request, &mut output, |head| self.tell_more(head));
         }
         let reply = session.call(request)?;

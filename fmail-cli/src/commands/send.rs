@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fmail_api::{Error, ErrorKind, Message, Request, Response, SendRequest, Sent};
+use fmail_api::{AgentName, Error, ErrorKind, Message, Request, Response, Result, SendRequest, Sent};
 
 use crate::body::Source;
+use crate::connected::{self, read_back};
 use crate::examples::{Example, example, help};
 use crate::output::{Outcome, Output, Stop, note};
 use crate::session::{Place, unexpected};
@@ -66,16 +67,20 @@ impl Send {
         let priority = self.priority.parse()?;
         let (argument, file) = (self.message.as_deref(), self.file.as_deref());
         let body = Source { argument, file, text: self.text, limit: mail.max_message_bytes }.read()?;
-        let request = SendRequest {
+        let mut request = SendRequest {
             reply_to: self.reply_to,
             priority,
             tags: self.tag,
             strict: self.strict || mail.strict_recipients,
             ..SendRequest::new(to, body)
         };
-        let session = place.session(identity::writer(&place.environment)?)?;
-        let Response::Sent(sent) = session.call(Request::Send(Box::new(request)))?.head else {
-            return Err(unexpected().into());
+        let agent = identity::writer(&place.environment)?;
+        let sent = match connected::send(place, &agent, &mut request)? {
+            Some(sent) if self.json => {
+                Sent { message: read_back(place, sent.message.id).unwrap_or(sent.message), ..sent }
+            }
+            Some(sent) => sent,
+            None => standalone(place, agent, request)?,
         };
         // All that is known is told first: whether somebody reads the id must not decide whether it is told.
         tell(&sent);
@@ -99,6 +104,14 @@ fn print(message: &Message, json: bool) -> Outcome {
         output.line(&message.id.to_string())?;
     }
     output.flush()
+}
+
+/// Stores the message in this process.
+fn standalone(place: &Place, agent: AgentName, request: SendRequest) -> Result<Sent> {
+    match place.session(agent)?.call(Request::Send(Box::new(request)))?.head {
+        Response::Sent(sent) => Ok(*sent),
+        _ => Err(unexpected()),
+    }
 }
 
 /// What the sender should know although the message is stored.

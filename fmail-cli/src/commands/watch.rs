@@ -60,6 +60,6 @@ impl Watch {
         let style = Style::choose(self.json, output.is_terminal(), |name| place.environment.var(name).map(Into::into));
         // A made-up name ends with this process: nobody waits to see it renewed.
         let renew = identity::named(&place.environment)?.is_some();
-        Follow { session: &session, style, timeout, count: self.count, renew }.run(request, &mut output, |_| ())
+        Follow { place, session: &session, style, timeout, count: self.count, renew }.run(request, &mut output, |_| ())
     }
 }

@@ -19,10 +19,10 @@ impl Operations {
 /// A peer knows a message by the id that it had where it was first stored.
 fn in_origin_form(event: Event) -> Event {
     match event {
-        Event::Message(Delivery { message, cursor }) if message.origin_id.is_some() => {
-            let mut origin = Message::clone(&message);
+        Event::Message(delivery) if delivery.message.origin_id.is_some() => {
+            let mut origin = Message::clone(&delivery.message);
             origin.id = origin.origin_id.take().unwrap_or(origin.id);
-            Event::Message(Delivery { message: Arc::new(origin), cursor })
+            Event::Message(Delivery::new(Arc::new(origin), delivery.cursor))
         }
         other => other,
     }

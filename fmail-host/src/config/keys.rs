@@ -36,6 +36,10 @@ pub enum Form {
     Time(Duration, Duration),
     /// A list of `host:port`.
     Addresses,
+    /// An address of this or another machine, in numbers: `127.0.0.1:7463`.
+    Address,
+    /// A list of some of these words, in the order that is wanted.
+    Words(&'static [&'static str]),
 }
 
 const fn key(name: &'static str, form: Form) -> Key {
@@ -47,7 +51,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All keys, in the order in which they are shown.
-pub static KEYS: [Key; 12] = [
+pub static KEYS: [Key; 14] = [
     Key { name: "mail.store", alias: Some("mail.provider"), form: Form::Store },
     key("mail.durability", Form::Word(&["disk", "os"])),
     key("mail.max_message_bytes", Form::Number(128, 64 * 1024 * 1024)),
@@ -57,6 +61,8 @@ pub static KEYS: [Key; 12] = [
     // Below ten milliseconds a poll would be a busy loop.
     key("mail.watch.poll_interval", Form::Time(Duration::from_millis(10), MINUTE)),
     key("mail.gc.days", Form::Number(1, 36_500)),
+    key("mail.transports", Form::Words(&["unix", "tcp"])),
+    key("mail.tcp.address", Form::Address),
     key("mail.relay.enabled", Form::Switch),
     key("mail.relay.peers", Form::Addresses),
     key("mail.relay.dial_timeout", Form::Time(Duration::from_millis(10), HOUR)),
@@ -86,7 +92,7 @@ impl Key {
 
     /// Whether only a trusted file may make the program act on this key, because it would dial an address.
     pub fn needs_trust(&self) -> bool {
-        self.name.starts_with("mail.relay.")
+        self.name.starts_with("mail.relay.") || self.name.starts_with("mail.tcp.")
     }
 }
 
@@ -120,6 +126,8 @@ impl Form {
                 format!("a length of time from {} to {}, such as 2s", format_duration(*min), format_duration(*max))
             }
             Form::Addresses => "a list of addresses host:port".into(),
+            Form::Address => "an address such as 127.0.0.1:7463".into(),
+            Form::Words(words) => format!("a list of {}", words.join(" and ")),
         }
     }
 
@@ -130,14 +138,14 @@ impl Form {
         match self {
             Form::Switch => text.parse().map_or_else(|_| as_text(), Found::Bool),
             Form::Number(..) => text.parse().map_or_else(|_| as_text(), Found::Integer),
-            Form::Addresses => Found::List(
+            Form::Addresses | Form::Words(_) => Found::List(
                 text.split(',')
                     .map(str::trim)
                     .filter(|item| !item.is_empty())
                     .map(|item| Node { line: 0, value: Found::Text(item.to_string()) })
                     .collect(),
             ),
-            Form::Store | Form::Word(_) | Form::Time(..) => as_text(),
+            Form::Store | Form::Word(_) | Form::Time(..) | Form::Address => as_text(),
         }
     }
 
@@ -161,6 +169,18 @@ impl Form {
             (Form::Time(..), Found::Integer(number)) => {
                 Err(refused(Some(format!("write the unit too, for example \"{number}s\""))))
             }
+            (Form::Address, Found::Text(text)) if text.parse::<std::net::SocketAddr>().is_ok() => {
+                Ok(text.as_str().into())
+            }
+            (Form::Words(words), Found::List(items)) => items
+                .iter()
+                .map(|item| match &item.value {
+                    Found::Text(word) if words.contains(&word.as_str()) => Ok(word.as_str()),
+                    Found::Text(word) => Err(refused(Some(suggestion(word, words.iter().copied())))),
+                    _ => Err(refused(None)),
+                })
+                .collect::<Result<Vec<&str>, Wrong>>()
+                .map(|list| list.into()),
             (Form::Addresses, Found::List(items)) => {
                 items.iter().map(check_address).collect::<Result<Vec<&str>, Wrong>>().map(|list| list.into())
             }
@@ -232,6 +252,8 @@ mod tests {
         refused("mail.durability", Found::Nothing, "is empty; allowed is disk or os");
         refused("mail.store", Found::List(vec![]), "is a list; allowed is the name of a store");
         refused("mail.relay.peers", text("host:1"), "allowed is a list of addresses");
+        refused("mail.tcp.address", text("localhost"), "allowed is an address such as 127.0.0.1:7463");
+        refused("mail.transports", Form::Words(&[]).read("unix,carrier"), "allowed is a list of unix and tcp");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The settings as types. Every default stands here and nowhere else.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use fmail_api::{DEFAULT_MAX_MESSAGE_BYTES, parse_duration};
@@ -24,6 +25,10 @@ pub struct Mail {
     pub watch: Watch,
     /// What `fmail gc` removes.
     pub gc: Gc,
+    /// The ways to a daemon that are tried, in this order; none means that commands work on the files alone.
+    pub transports: Vec<String>,
+    /// Where a daemon is looked for over TCP.
+    pub tcp: TcpSettings,
     /// Exchange with other hosts; used only by the daemon.
     pub relay: RelaySettings,
 }
@@ -58,6 +63,14 @@ pub struct Gc {
     pub days: u32,
 }
 
+/// `mail.tcp`: a daemon that is reached over TCP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpSettings {
+    /// The daemon's address.
+    pub address: SocketAddr,
+}
+
 /// `mail.relay`: exchange with other hosts. Only the daemon acts on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,6 +97,8 @@ impl Default for Mail {
             strict_recipients: false,
             watch: Watch { events: true, poll_interval: Duration::from_millis(100) },
             gc: Gc { days: 7 },
+            transports: vec!["unix".into(), "tcp".into()],
+            tcp: TcpSettings { address: SocketAddr::from(([127, 0, 0, 1], 7463)) },
             relay: RelaySettings {
                 enabled: false,
                 peers: Vec::new(),

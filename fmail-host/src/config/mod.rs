@@ -15,7 +15,7 @@ use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use fmail_api::{Error, ErrorKind, Result};
 
-pub use mail::{Durability, Gc, Mail, RelaySettings, Watch};
+pub use mail::{Durability, Gc, Mail, RelaySettings, TcpSettings, Watch};
 pub use source::{ConfigFile, Origin, config_places};
 
 use crate::{Environment, Project};

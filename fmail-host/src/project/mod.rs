@@ -6,6 +6,7 @@
 mod git;
 mod git_config;
 mod id;
+mod identity;
 mod remote;
 
 use std::fmt;

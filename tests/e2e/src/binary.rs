@@ -1,4 +1,4 @@
-//! Which `fmail` is tested.
+//! Which `fmail` and which `forged` are tested.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,16 +11,26 @@ use std::time::SystemTime;
 /// keep it fresh for them, and a test of yesterday's program proves nothing.
 pub fn fmail_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| match std::env::var_os("FMAIL_TEST_BIN") {
-        Some(path) => std::fs::canonicalize(&path).unwrap_or_else(|error| panic!("FMAIL_TEST_BIN {path:?}: {error}")),
+    BINARY.get_or_init(|| fresh("FMAIL_TEST_BIN", "fmail", "fmail-cli"))
+}
+
+/// The daemon under test: `FORGED_TEST_BIN`, else as [`fmail_binary`].
+pub fn forged_binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| fresh("FORGED_TEST_BIN", "forged", "forged"))
+}
+
+fn fresh(variable: &str, name: &str, package: &str) -> PathBuf {
+    match std::env::var_os(variable) {
+        Some(path) => std::fs::canonicalize(&path).unwrap_or_else(|error| panic!("{variable} {path:?}: {error}")),
         None => {
-            let path = profile_directory().join("fmail");
+            let path = profile_directory().join(name);
             if is_stale(&path) {
-                build();
+                build(name, package);
             }
             path
         }
-    })
+    }
 }
 
 /// `target/<profile>`: the test executable lies in its `deps`.
@@ -31,7 +41,7 @@ fn profile_directory() -> PathBuf {
 
 fn is_stale(path: &Path) -> bool {
     let Ok(built) = path.metadata().and_then(|metadata| metadata.modified()) else { return true };
-    let crates = ["fmail-api", "fmail-core", "backends", "fmail-host", "fmail-cli"];
+    let crates = ["fmail-api", "fmail-core", "backends", "transports", "fmail-host", "fmail-cli", "forged"];
     crates.iter().any(|name| newest(&workspace().join(name).join("src")) > Some(built))
 }
 
@@ -44,14 +54,14 @@ fn newest(directory: &Path) -> Option<SystemTime> {
     entries.flatten().filter_map(time_of).max()
 }
 
-fn build() {
+fn build(name: &str, package: &str) {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(workspace()).args(["build", "--quiet", "--package", "fmail-cli", "--bin", "fmail"]);
+    cargo.current_dir(workspace()).args(["build", "--quiet", "--package", package, "--bin", name]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
     let status = cargo.status().expect("cargo starts");
-    assert!(status.success(), "cargo could not build fmail; FMAIL_TEST_BIN names a program that is already built");
+    assert!(status.success(), "cargo could not build {name}");
 }
 
 /// The workspace: this crate is `tests/e2e` in it.

@@ -8,7 +8,7 @@ mod process;
 mod sandbox;
 mod tree;
 
-pub use binary::fmail_binary;
+pub use binary::{fmail_binary, forged_binary};
 pub use process::{DEADLINE, Fmail, Output, Running};
 pub use sandbox::Sandbox;
 pub use tree::{Tree, assert_same, tree};

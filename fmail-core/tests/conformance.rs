@@ -1,0 +1,49 @@
+//! The store around a store is a store: it is held to the same contract.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use fmail_api::{DEFAULT_MAX_MESSAGE_BYTES, Error, Result, Store};
+use fmail_backends::{FilesOptions, FilesStore, MemoryStore, SystemClock};
+use fmail_conformance::{Subject, trials};
+use fmail_core::{Blocking, Fanout};
+use libtest_mimic::Arguments;
+use tempfile::TempDir;
+
+fn fanout(inner: Arc<dyn Store>) -> Arc<dyn Store> {
+    let threads: Blocking = Arc::new(|work| drop(std::thread::spawn(work)));
+    Arc::new(Fanout::new(inner, threads))
+}
+
+/// Around the store in memory.
+struct AroundMemory(Arc<MemoryStore>);
+
+impl Subject for AroundMemory {
+    fn open(&self) -> Result<Arc<dyn Store>> {
+        Ok(fanout(self.0.clone()))
+    }
+}
+
+/// Around the store in files.
+struct AroundFiles(TempDir);
+
+impl Subject for AroundFiles {
+    fn open(&self) -> Result<Arc<dyn Store>> {
+        Ok(fanout(Arc::new(FilesStore::open(FilesOptions::new(self.0.path()))?)))
+    }
+}
+
+fn main() -> ExitCode {
+    let mut tests = trials("fanout-memory", || {
+        let store = MemoryStore::new(DEFAULT_MAX_MESSAGE_BYTES, Arc::new(SystemClock));
+        Ok(Box::new(AroundMemory(Arc::new(store))) as Box<dyn Subject>)
+    });
+    let files = trials("fanout-files", || {
+        let root = tempfile::tempdir().map_err(|error| Error::io("a directory for the case", &error))?;
+        Ok(Box::new(AroundFiles(root)) as Box<dyn Subject>)
+    });
+    // What survives a kill is decided by the store inside, and shown there.
+    let survives = |name: &str| name.starts_with("fanout-files::a5") || name.starts_with("fanout-files::r5");
+    tests.extend(files.into_iter().filter(|trial| !survives(trial.name())));
+    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
+}

@@ -1,0 +1,65 @@
+//! The operations of a served project, as its clients get them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fmail_api::{AgentState, Client, Context, Error, ErrorKind, Reply, Request, Response, Result};
+use fmail_core::Operations;
+use fmail_host::Project;
+use futures::executor::block_on;
+
+use crate::presence::Presence;
+
+/// Runs operations on threads that may wait for the disk, and knows who is there.
+pub struct Served {
+    pub operations: Arc<Operations>,
+    pub presence: Arc<Presence>,
+    /// The project, which knows when its id has changed.
+    pub project: Project,
+    /// The id that it had when the daemon started.
+    pub project_id: String,
+    /// Whether peers may ask for everything.
+    pub relay: bool,
+}
+
+impl Served {
+    fn check(&self, context: &Context, request: &Request) -> Result<()> {
+        if let Some(named) = &context.project
+            && *named != self.project_id
+            && self.project.id()?.0 != *named
+        {
+            return Err(Error::new(
+                ErrorKind::InvalidProject,
+                format!("this is the project {}, not the one that the request names", self.project_id),
+            ));
+        }
+        if matches!(request, Request::Relay(_)) && !self.relay {
+            return Err(Error::new(ErrorKind::Denied, "relaying is not enabled here")
+                .help("set mail.relay.enabled = true in the user's or the system's configuration of the daemon"));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Client for Served {
+    async fn call(&self, context: &Context, request: Request) -> Result<Reply> {
+        self.check(context, &request)?;
+        let watches = matches!(request, Request::Watch(_));
+        let (operations, caller) = (self.operations.clone(), context.clone());
+        // One step onto a thread for the whole operation. It is finished even when the client goes meanwhile.
+        let work = move || block_on(operations.call(&caller, request));
+        let mut reply = tokio::task::spawn_blocking(work)
+            .await
+            .map_err(|_| Error::internal("an operation ended unexpectedly; the daemon's log says why"))??;
+        if let Response::Agents { agents, .. } = &mut reply.head {
+            for agent in agents.iter_mut().filter(|agent| self.presence.has(&agent.name)) {
+                agent.state = AgentState::Active;
+            }
+        }
+        if watches {
+            reply.events = reply.events.map(|events| self.presence.during(context, events));
+        }
+        Ok(reply)
+    }
+}

@@ -1,0 +1,98 @@
+//! One daemon for one project: a lock that the kernel frees when its holder dies, however it dies.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use fmail_api::{Error, ErrorKind, Result};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+
+/// The lock's name in `.fmail/`.
+pub const LOCK: &str = "forged.lock";
+
+/// The lock of a project, held as long as this lives.
+pub struct RootLock {
+    file: File,
+    path: PathBuf,
+}
+
+impl RootLock {
+    /// Takes the lock, or tells who has it.
+    pub fn take(directory: &Path) -> Result<RootLock> {
+        let path = directory.join(LOCK);
+        let wrong = |error: io::Error| Error::io(format_args!("cannot lock {}", path.display()), &error);
+        let mut file = open(&path, OFlags::CREATE | OFlags::RDWR).map_err(wrong)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("{} is served by another forged, process {}", directory.display(), shown(&mut file)),
+            )
+            .help("`forged stop` ends it"));
+        }
+        file.set_len(0).and_then(|()| file.rewind()).map_err(wrong)?;
+        writeln!(file, "{}", std::process::id()).map_err(wrong)?;
+        Ok(RootLock { file, path })
+    }
+
+    /// Whether the lock is still the one that others would find: somebody may have removed the whole directory.
+    pub fn is_in_place(&self) -> bool {
+        let place = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+        match (self.file.metadata(), std::fs::symlink_metadata(&self.path)) {
+            (Ok(held), Ok(found)) => place(held) == place(found),
+            _ => false,
+        }
+    }
+}
+
+/// The process that holds the lock; nothing when nobody does.
+pub fn holder(directory: &Path) -> Result<Option<u32>> {
+    let path = directory.join(LOCK);
+    let mut file = match open(&path, OFlags::RDONLY) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(Error::io(format_args!("cannot read {}", path.display()), &error)),
+    };
+    if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+        return Ok(None);
+    }
+    // Its holder writes its number right behind the lock; for that moment there is none.
+    shown(&mut file).parse().map(Some).map_err(|_| {
+        Error::new(ErrorKind::Unavailable, format!("{} is held by a process that is just starting", path.display()))
+            .help("try again in a moment")
+    })
+}
+
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    Ok(File::from(rustix::fs::open(path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)?))
+}
+
+fn shown(file: &mut File) -> String {
+    let mut text = String::new();
+    let _ = file.rewind();
+    let _ = file.take(32).read_to_string(&mut text);
+    text.trim().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holder_at_a_time_and_the_other_is_told_who() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(holder(directory.path()).unwrap(), None);
+        let lock = RootLock::take(directory.path()).unwrap();
+        assert_eq!(holder(directory.path()).unwrap(), Some(std::process::id()));
+        let error = RootLock::take(directory.path()).err().unwrap();
+        assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+        assert!(lock.is_in_place());
+        std::fs::remove_file(directory.path().join(LOCK)).unwrap();
+        assert!(!lock.is_in_place());
+        drop(lock);
+        assert_eq!(holder(directory.path()).unwrap(), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! Serving: from the arguments to the last drained connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fmail_api::{Error, ErrorKind, Listening, Result, Shutdown, Transport};
+use fmail_core::RENEW_AFTER;
+use fmail_host::Environment;
+use fmail_transports::{Limits, TcpTransport, UnixTransport};
+use futures::FutureExt;
+use futures::executor::block_on;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::interval;
+
+use crate::arguments::Serve;
+use crate::host::Projects;
+use crate::log;
+use crate::notify::notify;
+use crate::project::{self, Opened};
+
+/// How often to look whether the projects are still where they were.
+const LOOK_AFTER: Duration = Duration::from_secs(5);
+/// Threads for operations. More would only wait for the same disk.
+const BLOCKING_THREADS: usize = 64;
+
+/// Serves until a signal comes.
+pub fn serve(environment: &Environment, arguments: &Serve) -> Result<()> {
+    log::start(arguments.log);
+    if let Some(address) = arguments.tcp {
+        check_address(address, arguments.insecure)?;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+        .map_err(|error| Error::io("cannot start the daemon's threads", &error))?;
+    let served = runtime.block_on(run(environment, arguments));
+    // Work that nobody waits for any more, such as reading for a client that was cut, must not hold up the end.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    served
+}
+
+async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
+    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let projects = open_all(environment, arguments)?;
+    let (ending, ended) = watch::channel(false);
+    let shutdown = || -> Shutdown {
+        let mut ended = ended.clone();
+        async move { drop(ended.wait_for(|ending| *ending).await) }.boxed()
+    };
+    let mut listening = JoinSet::new();
+    for one in listen_all(&projects, arguments, &shutdown).await? {
+        tracing::info!(endpoint = one.endpoint, "listening");
+        listening.spawn(one.finished);
+    }
+    notify("READY=1");
+    let (mut look, mut renew) = (interval(LOOK_AFTER), interval(RENEW_AFTER));
+    let reason = loop {
+        tokio::select! {
+            _ = interrupt.recv() => break Ok("interrupted"),
+            _ = terminate.recv() => break Ok("told to end"),
+            Some(done) = listening.join_next() => break Err(ended_early(done)),
+            _ = look.tick() => if let Some(gone) = projects.iter().find(|project| !project.lock.is_in_place()) {
+                break Err(moved(gone));
+            },
+            _ = renew.tick() => renew_presence(&projects),
+        }
+    };
+    match &reason {
+        Ok(why) => tracing::info!(why, "ending"),
+        Err(error) => tracing::error!(%error, "ending"),
+    }
+    notify("STOPPING=1");
+    ending.send_replace(true);
+    while let Some(done) = listening.join_next().await {
+        if let Ok(Err(error)) = done {
+            tracing::warn!(%error, "not everything ended in time");
+        }
+    }
+    for project in &projects {
+        project.store.close().await?;
+    }
+    tracing::info!("ended");
+    reason.map(drop)
+}
+
+/// Opens every project that was asked for. All or none: a daemon that serves half of what it was told to would look like
+/// one that works.
+fn open_all(environment: &Environment, arguments: &Serve) -> Result<Vec<Opened>> {
+    if arguments.roots.is_empty() {
+        return Ok(vec![project::open(environment)?]);
+    }
+    let mut projects: Vec<Opened> = Vec::new();
+    for root in &arguments.roots {
+        let mut own = environment.clone();
+        let named = environment.cwd.join(root);
+        let text = named.to_str().ok_or_else(|| Error::invalid(format!("{} is not UTF-8", named.display())))?;
+        own.vars.insert("FMAIL_ROOT".into(), text.to_string());
+        if arguments.roots.len() > 1 {
+            // One id cannot be meant for several projects.
+            own.vars.remove("FMAIL_PROJECT");
+        }
+        projects.push(project::open(&own)?);
+    }
+    Ok(projects)
+}
+
+async fn listen_all(
+    projects: &[Opened],
+    arguments: &Serve,
+    shutdown: &(dyn Fn() -> Shutdown + Sync),
+) -> Result<Vec<Listening>> {
+    let mut host = Projects::default();
+    for project in projects {
+        if let Err(error) = host.add(project.root.clone(), project.client.clone()) {
+            tracing::warn!("{error}");
+        }
+        tracing::info!(root = %project.root.display(), project = project.id, "serving");
+    }
+    let largest = projects.iter().map(|project| project.max_message_bytes).max().unwrap_or_default();
+    let host = Arc::new(host);
+    // JSON may spell a character in six bytes that is stored in two or three.
+    let line_bytes = 3 * largest + 64 * 1024;
+    let limits = Limits { line_bytes, ping_after: arguments.ping_after, ..Limits::default() };
+    let mut listening = Vec::new();
+    for project in projects {
+        let transport = UnixTransport::new(&project.root).limited(limits);
+        listening.push(transport.serve(host.clone(), shutdown()).await?);
+    }
+    if let Some(address) = arguments.tcp {
+        let one = TcpTransport::new(address).limited(limits).serve(host.clone(), shutdown()).await?;
+        tracing::warn!(
+            endpoint = one.endpoint,
+            "every user who can reach this address can read and send everything in the served projects"
+        );
+        listening.push(one);
+    }
+    Ok(listening)
+}
+
+/// Beyond this machine nothing is served that has no protection, unless the operator says so in so many words.
+fn check_address(address: SocketAddr, insecure: bool) -> Result<()> {
+    if address.ip().is_loopback() || insecure {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Denied,
+        format!("{address} can be reached from other machines, and nothing protects what would be served there"),
+    )
+    .help("use a loopback address such as 127.0.0.1:7463, or say --insecure if the network itself is protected"))
+}
+
+/// Agents with an open watch stay active for those who read the files too.
+fn renew_presence(projects: &[Opened]) {
+    for project in projects {
+        for context in project.client.presence.contexts() {
+            let operations = project.client.operations.clone();
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = block_on(operations.touch(&context)) {
+                    tracing::debug!(%error, agent = %context.agent, "the agent's record was not kept up to date");
+                }
+            });
+        }
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal> {
+    signal(kind).map_err(|error| Error::io("cannot listen for signals", &error))
+}
+
+fn ended_early(done: std::result::Result<Result<()>, tokio::task::JoinError>) -> Error {
+    match done {
+        Ok(Err(error)) => error,
+        _ => Error::internal("a listener ended although nobody told it to"),
+    }
+}
+
+fn moved(project: &Opened) -> Error {
+    Error::new(
+        ErrorKind::InvalidProject,
+        format!("{}/.fmail was removed or replaced while it was served", project.root.display()),
+    )
+    .help("start forged again")
+}

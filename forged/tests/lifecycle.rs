@@ -1,0 +1,307 @@
+//! Starting, ending, dying, and who may serve what.
+
+mod common;
+
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use common::{Place, Raw, stored};
+use rustix::process::Signal;
+
+fn send(body: &str) -> String {
+    format!(r#"{{"cmd":"send","agent":"a","to":"task","body":{body}}}"#)
+}
+
+fn output(mut command: std::process::Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn it_serves_the_project_it_is_started_in_and_cleans_up() {
+    let place = Place::new();
+    let inner = place.root().join("deep/inside");
+    std::fs::create_dir_all(&inner).unwrap();
+    std::fs::create_dir(place.root().join(".fmail")).unwrap();
+    let mut daemon = place.start_in(&inner, &[]);
+    let socket = place.root().join(".fmail/forged.sock");
+    let metadata = socket.symlink_metadata().unwrap();
+    assert!(metadata.file_type().is_socket());
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    assert_eq!(place.connect().ask(&send("1"))["ok"], true);
+    daemon.signal(Signal::TERM);
+    assert!(daemon.wait().success());
+    assert!(!socket.exists());
+}
+
+#[test]
+fn fmail_root_says_which_project() {
+    let place = Place::new();
+    let mut command = place.command(place.top.path(), &[]);
+    command.env("FMAIL_ROOT", place.root());
+    let _daemon = place.launch(command);
+    assert_eq!(place.connect().ask(&send("1"))["ok"], true);
+}
+
+#[test]
+fn two_daemons_never_serve_one_root() {
+    let place = Place::new();
+    let mut daemon = place.start(&[]);
+    let (code, _, stderr) = output(place.command(&place.root(), &[]));
+    assert_eq!(code, 8, "{stderr}");
+    assert!(stderr.contains(&daemon.child.id().to_string()) && stderr.contains("forged stop"), "{stderr}");
+    assert_eq!(place.connect().ask(&send("1"))["ok"], true);
+    daemon.kill();
+    let _next = place.start(&[]);
+    assert_eq!(place.connect().ask(&send("2"))["ok"], true);
+}
+
+#[test]
+fn of_many_that_start_at_once_one_serves() {
+    let place = Place::new();
+    let mut starting: Vec<_> = (0..6).map(|_| place.command(&place.root(), &[]).spawn().unwrap()).collect();
+    let end = Instant::now() + common::DEADLINE;
+    loop {
+        let running = starting.iter_mut().filter_map(|one| one.try_wait().unwrap().is_none().then_some(())).count();
+        assert!(running >= 1 && Instant::now() < end);
+        if running == 1 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(place.connect().ask(&send("1"))["ok"], true);
+    for mut one in starting {
+        let _ = one.kill();
+        let _ = one.wait();
+    }
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+    let place = Place::new();
+    let socket = place.root().join(".fmail/forged.sock");
+    std::fs::create_dir(place.root().join(".fmail")).unwrap();
+    let other = UnixListener::bind(&socket).unwrap();
+    let (code, _, stderr) = output(place.command(&place.root(), &[]));
+    assert!(code == 8 && stderr.contains("another daemon answers"), "{stderr}");
+    drop(other);
+    let daemon = place.start(&[]);
+    assert_eq!(place.connect().ask(&send("1"))["ok"], true);
+    drop(daemon);
+    std::fs::remove_file(&socket).unwrap();
+    std::fs::write(&socket, "precious").unwrap();
+    let (code, _, stderr) = output(place.command(&place.root(), &[]));
+    assert!(code == 8 && stderr.contains("not a socket"), "{stderr}");
+    assert_eq!(std::fs::read_to_string(&socket).unwrap(), "precious");
+}
+
+#[test]
+fn roots_deeper_than_the_socket_path_limit_work() {
+    let place = Place::new();
+    let deep = place.root().join("x".repeat(100)).join("y".repeat(100));
+    std::fs::create_dir_all(deep.join(".fmail")).unwrap();
+    let mut daemon = place.start_in(&deep, &[]);
+    let directory = std::fs::File::open(deep.join(".fmail")).unwrap();
+    let short = format!("/proc/self/fd/{}/forged.sock", std::os::fd::AsRawFd::as_raw_fd(&directory));
+    assert_eq!(Raw::unix(short.as_ref()).ask(&send("1"))["ok"], true);
+    assert_eq!(stored(&deep, "task").len(), 1);
+    let (code, stdout, _) = output(place.command(&deep, &["status"]));
+    assert!(code == 0 && stdout.contains("serves"), "{stdout}");
+    daemon.signal(Signal::TERM);
+    assert!(daemon.wait().success());
+    assert!(!deep.join(".fmail/forged.sock").exists());
+}
+
+#[test]
+fn status_and_stop_tell_what_is_there() {
+    let place = Place::new();
+    assert_eq!(output(place.command(&place.root(), &["status"])).0, 1);
+    assert_eq!(output(place.command(&place.root(), &["stop"])).0, 1);
+    let mut daemon = place.start(&[]);
+    let (code, stdout, _) = output(place.command(&place.root(), &["status", "--json"]));
+    let status: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, &status["running"], &status["process"]), (0, &true.into(), &daemon.child.id().into()));
+    let (code, stdout, stderr) = output(place.command(&place.root(), &["stop"]));
+    assert!(code == 0 && stdout.contains("has ended"), "{stdout}{stderr}");
+    assert!(daemon.wait().success());
+    assert_eq!(output(place.command(&place.root(), &["status"])).0, 1);
+}
+
+#[test]
+fn tcp_serves_many_projects_and_needs_their_id() {
+    let place = Place::new();
+    let (one, two) = (place.top.path().join("one"), place.top.path().join("two"));
+    std::fs::create_dir(&one).unwrap();
+    std::fs::create_dir(&two).unwrap();
+    let roots = [one.to_str().unwrap(), two.to_str().unwrap()];
+    let daemon = place.start(&["--tcp=127.0.0.1:0", roots[0], roots[1]]);
+    let id_of = |root: &std::path::Path| {
+        let text = std::fs::read_to_string(root.join(".fmail/project.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["id"].as_str().unwrap().to_string()
+    };
+    let mut raw = Raw::tcp(&daemon.tcp());
+    let answer = raw.refused(r#"{"cmd":"watch","agent":"a","req_id":"w1"}"#, "invalid_request");
+    assert_eq!((&answer["error"]["message"], &answer["req_id"]), (&"missing project_id".into(), &"w1".into()));
+    raw.refused(r#"{"cmd":"send","agent":"a","project_id":"other","to":"task","body":1}"#, "invalid_project");
+    for (root, body) in [(&one, 1), (&two, 2)] {
+        let id = id_of(root);
+        let line = format!(r#"{{"cmd":"send","agent":"a","project_id":"{id}","to":"task","body":{body}}}"#);
+        assert_eq!(raw.ask(&line)["ok"], true);
+        assert_eq!(stored(root, "task")[0]["body"], body);
+        assert_eq!(Raw::unix(&root.join(".fmail/forged.sock")).ask(&send("3"))["ok"], true);
+    }
+}
+
+#[test]
+fn two_clones_have_their_sockets_and_one_tcp_route() {
+    let place = Place::new();
+    let roots: Vec<_> = ["one", "two"].iter().map(|name| place.top.path().join(name)).collect();
+    for root in &roots {
+        std::fs::create_dir_all(root.join(".fmail")).unwrap();
+        let record = r#"{"id":"proj-clone","created":"2026-01-10T15:00:00Z"}"#;
+        std::fs::write(root.join(".fmail/project.json"), record).unwrap();
+    }
+    let names: Vec<&str> = roots.iter().map(|root| root.to_str().unwrap()).collect();
+    let daemon = place.start(&["--tcp=127.0.0.1:0", names[0], names[1]]);
+    let told = daemon.log().lines().any(|line| line.contains("WARN") && names.iter().all(|name| line.contains(name)));
+    assert!(told, "{}", daemon.log());
+    let line = r#"{"cmd":"send","agent":"a","project_id":"proj-clone","to":"task","body":1}"#;
+    assert_eq!(Raw::tcp(&daemon.tcp()).ask(line)["ok"], true);
+    assert_eq!((stored(&roots[0], "task").len(), stored(&roots[1], "task").len()), (1, 0));
+    let hello = |root: &std::path::Path| {
+        let answer = Raw::unix(&root.join(".fmail/forged.sock")).ask(r#"{"cmd":"hello","agent":"a"}"#);
+        answer["hello"]["store_id"].as_str().unwrap().to_string()
+    };
+    assert_ne!(hello(&roots[0]), hello(&roots[1]));
+}
+
+#[test]
+fn beyond_loopback_nothing_is_served_unprotected() {
+    let place = Place::new();
+    let (code, _, stderr) = output(place.command(&place.root(), &["--tcp=0.0.0.0:0"]));
+    assert!(code == 9 && stderr.contains("--insecure"), "{stderr}");
+    let _daemon = place.start(&["--tcp=0.0.0.0:0", "--insecure"]);
+}
+
+#[test]
+fn a_directory_that_is_replaced_ends_the_daemon() {
+    let place = Place::new();
+    let mut daemon = place.start(&[]);
+    std::fs::rename(place.root().join(".fmail"), place.root().join("moved")).unwrap();
+    assert!(!daemon.wait().success());
+    assert!(daemon.log().contains("removed or replaced"), "{}", daemon.log());
+}
+
+#[test]
+fn the_end_drains_what_is_under_way() {
+    let place = Place::new();
+    let mut daemon = place.start(&[]);
+    let mut watcher = place.connect();
+    watcher.ask(r#"{"cmd":"watch","agent":"a","req_id":"w1"}"#);
+    let mut sender = place.connect();
+    let lines: String = (0..20).map(|n| send(&n.to_string()) + "\n").collect();
+    sender.bytes(&lines);
+    assert_eq!(sender.json()["ok"], true);
+    daemon.signal(Signal::TERM);
+    // All lines were there before the end came, so all are answered; then the connection is closed.
+    let mut answered = 1;
+    while let line = sender.line()
+        && !line.is_empty()
+    {
+        assert!(line.starts_with("{\"ok\":true"), "{line}");
+        answered += 1;
+    }
+    assert_eq!((answered, place.stored("task").len()), (20, 20));
+    let end = std::iter::repeat_with(|| watcher.json()).find(|line| line["msg"].is_null()).unwrap();
+    assert_eq!((&end["error"]["code"], &end["error"]["retryable"]), (&"unavailable".into(), &true.into()));
+    watcher.closed();
+    assert!(daemon.wait().success());
+}
+
+/// A watch that goes on where the last one was. A kill in the middle of a write makes the next daemon build a new index,
+/// which knows no old cursor: then the last id is what there is, and what follows it may repeat.
+fn resumed(place: &Place, cursor: &str, seen: &[String]) -> Raw {
+    for since in [Some(cursor), seen.last().map(String::as_str)].into_iter().flatten() {
+        let mut watcher = place.connect();
+        let answer = watcher.ask(&format!("{{\"cmd\":\"watch\",\"agent\":\"a\",\"since\":\"{since}\"}}"));
+        if answer["ok"] == true {
+            return watcher;
+        }
+        assert_eq!(answer["error"]["code"], "expired", "{answer}");
+    }
+    panic!("a watch cannot be resumed")
+}
+
+/// Clients deduplicate by id, as PROTOCOL.md says.
+fn note(seen: &mut Vec<String>, id: &str) {
+    if !seen.iter().any(|known| known == id) {
+        seen.push(id.to_string());
+    }
+}
+
+/// Every message that was answered with `ok` is on disk and whole, none doubled, and a watcher that resumes where it was
+/// has seen each exactly once.
+#[test]
+fn kills_under_load_lose_nothing_that_was_acknowledged() {
+    let kills: u64 = if std::env::var_os("FMAIL_TEST_FULL").is_some() { 300 } else { 12 };
+    let place = Place::new();
+    let acknowledged = Mutex::new(Vec::<String>::new());
+    let mut cursor = String::from("2020-01-01T00:00:00Z");
+    let mut seen = Vec::new();
+    for round in 0..kills {
+        let mut daemon = place.start(&[]);
+        std::thread::scope(|scope| {
+            for sender in 0..4 {
+                let mut raw = place.connect();
+                let acknowledged = &acknowledged;
+                scope.spawn(move || {
+                    for n in 0.. {
+                        let line = send(&format!("\"{round}-{sender}-{n}\"")) + "\n";
+                        let answer = raw.exchange(line.as_bytes());
+                        let Some(id) = answer.and_then(|answer| Some(answer["id"].as_str()?.to_string())) else {
+                            return;
+                        };
+                        acknowledged.lock().unwrap().push(id);
+                    }
+                });
+            }
+            let mut watcher = resumed(&place, &cursor, &seen);
+            let (seen, cursor) = (&mut seen, &mut cursor);
+            scope.spawn(move || {
+                while let Some(line) = watcher.heard() {
+                    if let Some(id) = line["msg"]["id"].as_str() {
+                        note(seen, id);
+                        *cursor = line["cursor"].as_str().unwrap().to_string();
+                    }
+                }
+            });
+            let before = acknowledged.lock().unwrap().len();
+            let end = Instant::now() + common::DEADLINE;
+            while acknowledged.lock().unwrap().len() < before + 5 + (round as usize * 7) % 40 {
+                assert!(Instant::now() < end, "{}", daemon.log());
+                std::thread::sleep(Duration::from_micros(200 + round * 37 % 500));
+            }
+            daemon.kill();
+        });
+    }
+    let messages = place.stored("task");
+    let mut ids: Vec<String> = messages.iter().map(|message| message["id"].as_str().unwrap().to_string()).collect();
+    let mut bodies: Vec<String> = messages.iter().map(|message| message["body"].to_string()).collect();
+    bodies.sort();
+    bodies.dedup();
+    assert_eq!(bodies.len(), ids.len(), "a message is stored twice");
+    let acknowledged = acknowledged.into_inner().unwrap();
+    assert!(acknowledged.iter().all(|id| ids.contains(id)), "an acknowledged message is gone");
+    // A last look brings what the final kill cut off.
+    let _daemon = place.start(&[]);
+    let mut watcher = resumed(&place, &cursor, &seen);
+    while seen.len() < ids.len() {
+        note(&mut seen, watcher.json()["msg"]["id"].as_str().unwrap());
+    }
+    seen.sort();
+    ids.sort();
+    assert_eq!(seen, ids, "a watcher missed a message");
+}

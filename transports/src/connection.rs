@@ -1,0 +1,356 @@
+//! One peer: its lines in, our lines out.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fmail_api::{Client, Context, Error, ErrorKind, EventStream, Principal, Reply, Request, Response, Result};
+use futures::{FutureExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::wire::{self, Incoming, Line, LineReader, ReqId, Style};
+
+/// What a peer may ask of us at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest line.
+    pub line_bytes: usize,
+    /// How many requests of one connection run at the same time after `hello`.
+    pub requests: usize,
+    /// A stream that has nothing to say for so long says `ping`.
+    pub ping_after: Duration,
+    /// A peer that does not take what we write for so long is cut.
+    pub write_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            line_bytes: 3 * fmail_api::DEFAULT_MAX_MESSAGE_BYTES + 64 * 1024,
+            requests: 64,
+            ping_after: Duration::from_secs(15),
+            write_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How much of a stream is put together before it is written.
+const WRITE_BYTES: usize = 64 * 1024;
+
+/// Finds the project that a request means.
+#[async_trait]
+pub trait Route: Send + Sync {
+    /// The operations of the project; `named` is what the request says.
+    async fn client(&self, named: Option<&str>) -> Result<Arc<dyn Client>>;
+}
+
+/// Everything that a connection is served with.
+pub struct Service {
+    /// Finds projects.
+    pub route: Arc<dyn Route>,
+    /// What peers may ask at most.
+    pub limits: Limits,
+    /// Turns true when the program wants to end.
+    pub shutdown: watch::Receiver<bool>,
+}
+
+/// Serves one peer until it goes, or until the program ends.
+pub async fn serve<R, W>(service: Arc<Service>, reader: R, writer: W, principal: Principal, session: String)
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = service.limits;
+    let writer = Writer { sink: Mutex::new(Some(writer)), timeout: limits.write_timeout };
+    let peer = Arc::new(Peer { service, writer, principal, session, done: watch::Sender::new(false) });
+    // However a connection ends, it ends for this peer alone; a failed write says that the peer is gone.
+    let ended = Connection { peer, lines: LineReader::new(reader, limits.line_bytes), style: Style::Plain }.run().await;
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+struct Connection<R, W> {
+    peer: Arc<Peer<W>>,
+    lines: LineReader<R>,
+    style: Style,
+}
+
+impl<R, W> Connection<R, W>
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    /// Before `hello` one request after the other, as PROTOCOL.md has it; behind it several at a time.
+    async fn run(mut self) -> io::Result<()> {
+        let mut shutdown = self.peer.service.shutdown.clone();
+        while self.style == Style::Plain {
+            let Some(line) = self.next_line(&mut shutdown).await? else { return Ok(()) };
+            let Some(incoming) = self.peer.understood(line).await? else { return Ok(()) };
+            let Some((req_id, call)) = self.peer.accepted(incoming).await? else { continue };
+            let is_hello = matches!(call.request, Request::Hello(_));
+            match self.peer.run(call).await {
+                Err(error) => self.peer.refuse(&error, req_id.as_ref()).await?,
+                Ok(reply) => {
+                    let style = if is_hello { Style::Full } else { Style::Plain };
+                    let ends = matches!(reply.head, Response::Log { .. } | Response::Collecting(_));
+                    self.peer.answer(&reply.head, req_id.as_ref(), style).await?;
+                    match reply.events {
+                        Some(events) if ends => self.peer.stream(events, req_id.as_ref(), style).await?,
+                        Some(events) => return self.watch(events, req_id.as_ref()).await,
+                        None => {}
+                    }
+                    self.style = style;
+                }
+            }
+        }
+        self.run_many(shutdown).await
+    }
+
+    /// Streams until the peer goes. PROTOCOL.md has nothing else on such a connection: a further request is refused, and
+    /// the connection closed.
+    async fn watch(mut self, events: EventStream, req_id: Option<&ReqId>) -> io::Result<()> {
+        let peer = self.peer.clone();
+        let further = {
+            let stream = peer.stream(events, req_id, Style::Plain);
+            tokio::pin!(stream);
+            let line = tokio::select! {
+                done = &mut stream => return done,
+                line = self.lines.next() => line?,
+            };
+            if line == Line::End {
+                // The peer has nothing more to say but may still listen. If it is gone altogether, a write tells.
+                return tokio::select! {
+                    done = &mut stream => done,
+                    gone = peer.probe(req_id) => gone,
+                };
+            }
+            line
+        };
+        tracing::debug!(?further, "a line on a connection that carries a watch");
+        let error = Error::invalid("a watch is under way on this connection, and it carries nothing else")
+            .help("use another connection, or say `hello` first");
+        self.peer.refuse(&error, None).await
+    }
+
+    /// Several requests at a time.
+    async fn run_many(mut self, mut shutdown: watch::Receiver<bool>) -> io::Result<()> {
+        let places = Arc::new(Semaphore::new(self.peer.service.limits.requests));
+        let mut running: JoinSet<io::Result<()>> = JoinSet::new();
+        loop {
+            // A peer that asks for more than it may waits: its lines stay where they are.
+            let place = tokio::select! {
+                place = places.clone().acquire_owned() => place,
+                Some(Ok(Err(error))) = running.join_next(), if !running.is_empty() => return Err(error),
+            };
+            let line = tokio::select! {
+                line = self.next_line(&mut shutdown) => line?,
+                Some(Ok(Err(error))) = running.join_next(), if !running.is_empty() => return Err(error),
+            };
+            let Some(line) = line else { break };
+            let Some(incoming) = self.peer.understood(line).await? else { break };
+            let Some((req_id, call)) = self.peer.accepted(incoming).await? else { continue };
+            let peer = self.peer.clone();
+            running.spawn(async move {
+                let done = peer.run_and_answer(call, req_id.as_ref()).await;
+                drop(place);
+                done
+            });
+        }
+        // The peer has nothing more to ask, or we have to end: what is under way is answered, and streams end.
+        self.peer.done.send_replace(true);
+        while let Some(done) = running.join_next().await {
+            if let Ok(Err(error)) = done {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line; nothing when the program ends. What was received before that is still answered.
+    async fn next_line(&mut self, shutdown: &mut watch::Receiver<bool>) -> io::Result<Option<Line>> {
+        if *shutdown.borrow() {
+            return Ok(self.lines.buffered());
+        }
+        tokio::select! {
+            biased;
+            line = self.lines.next() => line.map(Some),
+            () = raised(shutdown) => Ok(self.lines.buffered()),
+        }
+    }
+}
+
+/// The peer, as its requests see it.
+struct Peer<W> {
+    service: Arc<Service>,
+    writer: Writer<W>,
+    principal: Principal,
+    session: String,
+    /// Turns true when the peer will ask for nothing more. After `hello` that ends its streams.
+    done: watch::Sender<bool>,
+}
+
+impl<W: AsyncWrite + Unpin + Send> Peer<W> {
+    /// What a line says; nothing when there will be no more.
+    async fn understood(&self, line: Line) -> io::Result<Option<Incoming>> {
+        let refused = |error| Ok(Some(Incoming { req_id: None, call: Err(error) }));
+        match line {
+            Line::Whole(line) => Ok(Some(wire::parse(&line))),
+            Line::TooLong => refused(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "the line is longer than {} bytes, which is the most that is read",
+                    self.service.limits.line_bytes
+                ),
+            )),
+            Line::CutOff => {
+                self.refuse(&Error::invalid("the last line has no end, so it was not acted on"), None).await?;
+                Ok(None)
+            }
+            Line::End => Ok(None),
+        }
+    }
+
+    /// The request, unless it was refused.
+    async fn accepted(&self, incoming: Incoming) -> io::Result<Option<(Option<ReqId>, wire::Call)>> {
+        match incoming.call {
+            Ok(call) => Ok(Some((incoming.req_id, call))),
+            Err(error) => self.refuse(&error, incoming.req_id.as_ref()).await.map(|()| None),
+        }
+    }
+
+    async fn run(&self, call: wire::Call) -> Result<Reply> {
+        let client = self.service.route.client(call.project.as_deref()).await?;
+        let context = Context {
+            agent: call.agent,
+            host: call.host,
+            project: call.project,
+            principal: self.principal.clone(),
+            session: Some(self.session.clone()),
+            deadline: None,
+        };
+        client.call(&context, call.request).await
+    }
+
+    async fn run_and_answer(&self, call: wire::Call, req_id: Option<&ReqId>) -> io::Result<()> {
+        match self.run(call).await {
+            Err(error) => self.refuse(&error, req_id).await,
+            Ok(reply) => {
+                self.answer(&reply.head, req_id, Style::Full).await?;
+                match reply.events {
+                    Some(events) => self.stream(events, req_id, Style::Full).await,
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Writes a stream to its end. An error is its last line; before `hello` the connection is closed behind it.
+    async fn stream(&self, mut events: EventStream, req_id: Option<&ReqId>, style: Style) -> io::Result<()> {
+        let (mut shutdown, mut done) = (self.service.shutdown.clone(), self.done.subscribe());
+        loop {
+            let first = tokio::select! {
+                biased;
+                event = events.next() => event,
+                () = raised(&mut shutdown) => Some(Err(ending())),
+                () = raised(&mut done) => return Ok(()),
+                () = sleep(self.service.limits.ping_after) => {
+                    self.writer.write(wire::ping(req_id, style)).await?;
+                    continue;
+                }
+            };
+            let (mut text, mut next) = (String::new(), first);
+            loop {
+                match next {
+                    Some(Ok(event)) => text.push_str(&wire::event(&event, req_id, style).unwrap_or_default()),
+                    Some(Err(error)) => {
+                        text.push_str(&wire::failure(&error, req_id));
+                        self.writer.write(text).await?;
+                        return match style {
+                            Style::Plain => Err(io::Error::other("the stream ended with an error")),
+                            Style::Full => Ok(()),
+                        };
+                    }
+                    None => {
+                        text.push_str(&wire::end(req_id, style));
+                        return self.writer.write(text).await;
+                    }
+                }
+                if text.len() >= WRITE_BYTES {
+                    break;
+                }
+                // What is there already goes out together.
+                match events.next().now_or_never() {
+                    Some(event) => next = event,
+                    None => break,
+                }
+            }
+            if !text.is_empty() {
+                self.writer.write(text).await?;
+            }
+            if *shutdown.borrow() {
+                self.refuse(&ending(), req_id).await?;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes to a peer that no longer speaks, to learn whether it still listens. A Unix socket tells at once; over TCP the
+    /// first write brings the news and the second one meets it.
+    async fn probe(&self, req_id: Option<&ReqId>) -> io::Result<()> {
+        self.writer.write(wire::ping(req_id, Style::Plain)).await?;
+        sleep(Duration::from_secs(1)).await;
+        self.writer.write(wire::ping(req_id, Style::Plain)).await?;
+        std::future::pending().await
+    }
+
+    async fn answer(&self, response: &Response, req_id: Option<&ReqId>, style: Style) -> io::Result<()> {
+        self.writer.write(wire::answer(response, req_id, style)).await
+    }
+
+    async fn refuse(&self, error: &Error, req_id: Option<&ReqId>) -> io::Result<()> {
+        self.writer.write(wire::failure(error, req_id)).await
+    }
+}
+
+/// Waits until the flag is up. Whoever could raise it is never gone before us.
+async fn raised(flag: &mut watch::Receiver<bool>) {
+    if flag.wait_for(|up| *up).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+fn ending() -> Error {
+    Error::new(ErrorKind::Unavailable, "the daemon is ending")
+        .help("connect again with `since` set to the last message")
+}
+
+/// The way to the peer. Whoever has something to say takes its turn and waits until the peer has taken it, so that a
+/// peer that reads slowly holds up its own requests and nothing is piled up for it.
+struct Writer<W> {
+    /// Nothing while a line is being written: a write that was given up leaves half a line, and behind that nothing may
+    /// be written any more.
+    sink: Mutex<Option<W>>,
+    timeout: Duration,
+}
+
+impl<W: AsyncWrite + Unpin> Writer<W> {
+    async fn write(&self, text: String) -> io::Result<()> {
+        let write = async {
+            let mut place = self.sink.lock().await;
+            let mut sink = place.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            sink.write_all(text.as_bytes()).await?;
+            sink.flush().await?;
+            *place = Some(sink);
+            Ok(())
+        };
+        timeout(self.timeout, write).await.map_err(|_| {
+            tracing::warn!("a peer does not take what it asked for, and is cut");
+            io::Error::from(io::ErrorKind::TimedOut)
+        })?
+    }
+}

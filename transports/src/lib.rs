@@ -1,0 +1,19 @@
+//! Carries the operations of fmail between programs.
+//!
+//! There is one protocol, PROTOCOL.md's JSON lines, and there are two ways to reach it: a Unix socket per project, and
+//! TCP for many. [`wire`] is the protocol without any socket; `connection` serves one peer, [`unix`] and [`tcp`] find the
+//! peers, and on the other side a [`Conversation`] is a client's connection and a [`Remote`] the project behind it.
+
+mod connection;
+mod conversation;
+mod listener;
+mod remote;
+pub mod tcp;
+pub mod unix;
+pub mod wire;
+
+pub use connection::Limits;
+pub use conversation::{Conversation, Endpoint, Failure};
+pub use remote::{ANSWER, Remote, events, response};
+pub use tcp::TcpTransport;
+pub use unix::UnixTransport;

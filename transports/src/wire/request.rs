@@ -1,0 +1,287 @@
+//! From a line to a request.
+
+use std::fmt;
+
+use fmail_api::{
+    AgentName, Error, ErrorKind, GcRequest, HelloRequest, LogRequest, Operation, Priority, RegisterRequest,
+    RelayRequest, Request, Result, SendRequest, StatusChange, StatusRequest, Target, WatchRequest,
+};
+use serde_json::Value;
+
+use super::fields::{Fields, missing};
+
+/// What a line asks for, and for whom.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The caller's own name for the request.
+    pub req_id: Option<ReqId>,
+    /// The request, or what is wrong with it.
+    pub call: Result<Call>,
+}
+
+/// A request with the fields that all requests share.
+#[derive(Debug)]
+pub struct Call {
+    /// Who acts.
+    pub agent: AgentName,
+    /// The host that the agent is on.
+    pub host: Option<String>,
+    /// The project that is meant.
+    pub project: Option<String>,
+    /// What is asked for.
+    pub request: Request,
+}
+
+/// The caller's own name for a request, as the JSON that it came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReqId(String);
+
+impl fmt::Display for ReqId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Understands a line. Whatever is wrong with the rest, the caller's name for the request is kept where it can be read.
+pub fn parse(line: &[u8]) -> Incoming {
+    let mut fields = match object(line) {
+        Ok(fields) => fields,
+        Err(error) => return Incoming { req_id: None, call: Err(error) },
+    };
+    match req_id(&mut fields) {
+        Ok(req_id) => Incoming { req_id, call: call(fields) },
+        Err(error) => Incoming { req_id: None, call: Err(error) },
+    }
+}
+
+fn object(line: &[u8]) -> Result<Fields> {
+    let text = std::str::from_utf8(line)
+        .map_err(|error| Error::invalid(format!("the line is not UTF-8: byte {} is wrong", error.valid_up_to())))?;
+    match serde_json::from_str(text) {
+        Ok(Value::Object(fields)) => Ok(Fields(fields)),
+        Ok(_) => Err(Error::invalid("the line is not a JSON object")),
+        Err(error) => Err(Error::invalid(format!("the line is not a JSON object: {error}"))),
+    }
+}
+
+fn req_id(fields: &mut Fields) -> Result<Option<ReqId>> {
+    match fields.raw("req_id") {
+        None | Some(Value::Null) => Ok(None),
+        Some(value @ (Value::String(_) | Value::Number(_))) => Ok(Some(ReqId(value.to_string()))),
+        Some(_) => Err(Error::invalid("the field `req_id` cannot be used: it is neither a text nor a number")),
+    }
+}
+
+fn call(mut fields: Fields) -> Result<Call> {
+    let command: String = fields.required("cmd")?;
+    let known = Operation::ALL.iter().find(|operation| operation.as_str() == command);
+    let unknown = || {
+        let shown: String = command.chars().take(60).flat_map(char::escape_debug).collect();
+        Error::invalid(format!("unknown command `{shown}`"))
+            .help("`hello` lists the operations of this daemon; a newer client needs a newer daemon")
+    };
+    let operation = *known.ok_or_else(unknown)?;
+    let agent: AgentName = fields.required::<String>("agent")?.parse()?;
+    let host = fields.text("host")?;
+    let project = fields.text("project_id")?;
+    let request = match operation {
+        Operation::Hello => hello(fields)?,
+        Operation::Send => send(fields)?,
+        Operation::Watch => watch(fields, &agent)?,
+        Operation::Relay => Request::Relay(RelayRequest { since: fields.since()? }),
+        Operation::Log => log(fields, &agent)?,
+        Operation::Topics => Request::Topics,
+        Operation::Who => Request::Who,
+        Operation::Register => register(fields)?,
+        Operation::Status => status(fields)?,
+        Operation::Gc => {
+            Request::Gc(GcRequest { days: fields.required("days")?, dry_run: fields.or_default("dry_run")? })
+        }
+        _ => return Err(unknown()),
+    };
+    Ok(Call { agent, host, project, request })
+}
+
+fn hello(mut fields: Fields) -> Result<Request> {
+    Ok(Request::Hello(HelloRequest { version: fields.text("version")?, protocol: fields.optional("protocol")? }))
+}
+
+fn send(mut fields: Fields) -> Result<Request> {
+    let to = fields.target("to")?;
+    let body = fields.raw("body").ok_or_else(|| missing("body"))?;
+    let priority = match fields.optional::<String>("priority")? {
+        Some(text) => text.parse()?,
+        None => Priority::Normal,
+    };
+    Ok(Request::Send(Box::new(SendRequest {
+        reply_to: fields.text("reply_to")?,
+        priority,
+        tags: fields.or_default("tags")?,
+        subject: fields.optional("subject")?,
+        thread: fields.optional("thread")?,
+        recipients: fields.targets("recipients")?,
+        cc: fields.targets("cc")?,
+        ack_required: fields.or_default("ack_required")?,
+        expires: fields.optional("expires")?,
+        key: fields.text("key")?,
+        strict: fields.or_default("strict")?,
+        extra: fields.or_default("extra")?,
+        ..SendRequest::new(to, body)
+    })))
+}
+
+fn watch(mut fields: Fields, agent: &AgentName) -> Result<Request> {
+    let target = own(fields.topic()?, agent)?;
+    Ok(Request::Watch(WatchRequest { target, since: fields.since()?, allow_other_dm: false }))
+}
+
+fn log(mut fields: Fields, agent: &AgentName) -> Result<Request> {
+    let from = match fields.optional::<String>("from")? {
+        Some(name) => Some(name.parse()?),
+        None => None,
+    };
+    Ok(Request::Log(LogRequest {
+        target: own(fields.topic()?, agent)?,
+        limit: fields.optional("limit")?,
+        since: fields.since()?,
+        from,
+        follow: fields.or_default("follow")?,
+        allow_other_dm: false,
+    }))
+}
+
+/// Over the wire an agent reads its own mailbox only.
+fn own(target: Option<Target>, agent: &AgentName) -> Result<Option<Target>> {
+    match target {
+        Some(Target::Agent(other)) if other != *agent => Err(Error::new(
+            ErrorKind::InvalidAgent,
+            format!("@{other} is the mailbox of another agent, and the request is from `{agent}`"),
+        )
+        .help("an agent can read its own direct messages only")),
+        other => Ok(other),
+    }
+}
+
+fn register(mut fields: Fields) -> Result<Request> {
+    let name = match fields.optional::<String>("name")? {
+        Some(name) => Some(name.parse()?),
+        None => None,
+    };
+    Ok(Request::Register(RegisterRequest { name }))
+}
+
+fn status(mut fields: Fields) -> Result<Request> {
+    let change = match (fields.optional("status")?, fields.or_default::<bool>("clear")?) {
+        (Some(_), true) => return Err(Error::invalid("`status` and `clear` exclude each other")),
+        (Some(text), false) => Some(StatusChange::Set(text)),
+        (None, true) => Some(StatusChange::Clear),
+        (None, false) => None,
+    };
+    Ok(Request::Status(StatusRequest { change }))
+}
+
+#[cfg(test)]
+mod tests {
+    use fmail_api::Since;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(line: &str) -> Request {
+        parse(line.as_bytes()).call.unwrap().request
+    }
+
+    #[track_caller]
+    fn refused(line: &str, code: &str) -> Error {
+        let error = parse(line.as_bytes()).call.unwrap_err();
+        assert_eq!(error.kind().code(), code, "{line}: {error}");
+        error
+    }
+
+    #[test]
+    fn every_field_of_a_send_arrives() {
+        let line = r#"{"cmd":"send","project_id":"proj-abc123","agent":"architect","host":"build-server","to":"task",
+            "body":{"n":1.50},"reply_to":"20260110-152500-0003","priority":"high","tags":["urgent","auth"],"req_id":"c1"}"#;
+        let incoming = parse(line.as_bytes());
+        assert_eq!(incoming.req_id.unwrap().to_string(), "\"c1\"");
+        let call = incoming.call.unwrap();
+        assert_eq!((call.agent.as_str(), call.host.as_deref()), ("architect", Some("build-server")));
+        assert_eq!(call.project.as_deref(), Some("proj-abc123"));
+        let Request::Send(send) = call.request else { panic!() };
+        assert_eq!((send.to.to_string(), send.body.to_string()), ("task".into(), r#"{"n":1.50}"#.into()));
+        assert_eq!((send.priority, send.tags.len()), (Priority::High, 2));
+        assert_eq!(send.reply_to.as_deref(), Some("20260110-152500-0003"));
+    }
+
+    #[test]
+    fn a_watch_names_its_topic_in_every_way() {
+        let target = |topic: &str| match request(&format!(r#"{{"cmd":"watch","agent":"a"{topic}}}"#)) {
+            Request::Watch(watch) => watch.target.map(|target| target.to_string()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(target(""), None);
+        assert_eq!(target(r#","topic":"""#), None);
+        assert_eq!(target(r#","topic":"*""#), None);
+        assert_eq!(target(r#","topic":null"#), None);
+        assert_eq!(target(r#","topic":"task""#).as_deref(), Some("task"));
+        assert_eq!(target(r#","topic":"@a""#).as_deref(), Some("@a"));
+    }
+
+    #[test]
+    fn since_is_an_id_a_time_or_a_cursor() {
+        let since = |text: &str| match request(&format!(r#"{{"cmd":"relay","agent":"a","since":"{text}"}}"#)) {
+            Request::Relay(relay) => relay.since,
+            other => panic!("{other:?}"),
+        };
+        assert!(matches!(since("20260110-153000-0001"), Some(Since::Id(_))));
+        assert!(matches!(since("2026-01-10T15:00:00Z"), Some(Since::Time(_))));
+        assert!(matches!(since("0123456789abcdef:7"), Some(Since::Cursor(_))));
+        assert!(since("").is_none());
+    }
+
+    #[test]
+    fn each_mistake_has_its_code() {
+        for line in ["", "null", "[]", "{", "{}", "garbage", r#"{"cmd":7,"agent":"a"}"#, r#"{"cmd":"fly","agent":"a"}"#]
+        {
+            refused(line, "invalid_request");
+        }
+        assert_eq!(refused(r#"{"cmd":"watch"}"#, "invalid_request").to_string(), "missing agent");
+        assert_eq!(refused(r#"{"cmd":"send","agent":"a","to":"t"}"#, "invalid_request").to_string(), "missing body");
+        assert_eq!(refused(r#"{"cmd":"send","agent":"a","body":1}"#, "invalid_request").to_string(), "missing to");
+        refused(r#"{"cmd":"send","agent":"a","to":"t","body":1,"priority":"urgent"}"#, "invalid_request");
+        refused(r#"{"cmd":"send","agent":"a","to":"t","body":1,"tags":"x"}"#, "invalid_request");
+        refused(r#"{"cmd":"send","agent":"a","to":"no topic","body":1}"#, "invalid_topic");
+        refused(r#"{"cmd":"send","agent":"a","to":"@no one","body":1}"#, "invalid_topic");
+        refused(r#"{"cmd":"send","agent":"no agent","to":"t","body":1}"#, "invalid_agent");
+        refused(r#"{"cmd":"watch","agent":"a","topic":"@b"}"#, "invalid_agent");
+        refused(r#"{"cmd":"watch","agent":"a","topic":"../x"}"#, "invalid_topic");
+        refused(r#"{"cmd":"inbox","agent":"a"}"#, "invalid_request");
+        refused(r#"{"cmd":"topics","agent":"a","req_id":{}}"#, "invalid_request");
+    }
+
+    #[test]
+    fn a_mistake_keeps_the_name_of_its_request() {
+        for (text, expect) in [(r#""c1""#, r#""c1""#), ("7", "7"), (r#""\u00e9\"""#, r#""é\"""#)] {
+            let line = format!(r#"{{"req_id":{text},"cmd":"fly"}}"#);
+            assert_eq!(parse(line.as_bytes()).req_id.unwrap().to_string(), expect);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_breaks_the_parser(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn no_object_breaks_the_parser(
+            command in "(send|watch|relay|log|status|gc|hello|register|fly)",
+            fields in proptest::collection::vec(
+                ("(agent|to|body|topic|since|tags|cc|key|days|limit|from|host|req_id|status)",
+                 "(null|1|-1.5e9|\"\"|\"a\"|\"@a\"|\"*\"|\\[\\]|\\[\"a\"\\]|\\{\\}|true)"), 0..8),
+        ) {
+            let rest: String = fields.iter().map(|(name, value)| format!(",\"{name}\":{value}")).collect();
+            let _ = parse(format!("{{\"cmd\":\"{command}\"{rest}}}").as_bytes());
+        }
+    }
+}

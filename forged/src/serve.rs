@@ -1,6 +1,5 @@
 //! Serving: from the arguments to the last drained connection.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +12,13 @@ use futures::executor::block_on;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::interval;
+use tokio::time::{Instant, interval, interval_at};
 
 use crate::arguments::Serve;
 use crate::host::Projects;
 use crate::log;
 use crate::notify::notify;
-use crate::project::{self, Opened};
+use crate::project::{self, Opened, Tcp};
 
 /// How often to look whether the projects are still where they were.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
@@ -29,9 +28,6 @@ const BLOCKING_THREADS: usize = 64;
 /// Serves until a signal comes.
 pub fn serve(environment: &Environment, arguments: &Serve) -> Result<()> {
     log::start(arguments.log);
-    if let Some(address) = arguments.tcp {
-        check_address(address, arguments.insecure)?;
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -46,18 +42,21 @@ pub fn serve(environment: &Environment, arguments: &Serve) -> Result<()> {
 async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     let projects = open_all(environment, arguments)?;
+    let tcp = tcp_listeners(&projects, arguments);
+    tcp.iter().try_for_each(check_address)?;
     let (ending, ended) = watch::channel(false);
     let shutdown = || -> Shutdown {
         let mut ended = ended.clone();
         async move { drop(ended.wait_for(|ending| *ending).await) }.boxed()
     };
     let mut listening = JoinSet::new();
-    for one in listen_all(&projects, arguments, &shutdown).await? {
+    for one in listen_all(&projects, &tcp, arguments.ping_after, &shutdown).await? {
         tracing::info!(endpoint = one.endpoint, "listening");
         listening.spawn(one.finished);
     }
     notify("READY=1");
-    let (mut look, mut renew) = (interval(LOOK_AFTER), interval(RENEW_AFTER));
+    // A watch notes its agent when it starts; the first renewal is due a minute later.
+    let (mut look, mut renew) = (interval(LOOK_AFTER), interval_at(Instant::now() + RENEW_AFTER, RENEW_AFTER));
     let reason = loop {
         tokio::select! {
             _ = interrupt.recv() => break Ok("interrupted"),
@@ -110,7 +109,8 @@ fn open_all(environment: &Environment, arguments: &Serve) -> Result<Vec<Opened>>
 
 async fn listen_all(
     projects: &[Opened],
-    arguments: &Serve,
+    tcp: &[Tcp],
+    ping_after: Duration,
     shutdown: &(dyn Fn() -> Shutdown + Sync),
 ) -> Result<Vec<Listening>> {
     let mut host = Projects::default();
@@ -124,14 +124,14 @@ async fn listen_all(
     let host = Arc::new(host);
     // JSON may spell a character in six bytes that is stored in two or three.
     let line_bytes = 3 * largest + 64 * 1024;
-    let limits = Limits { line_bytes, ping_after: arguments.ping_after, ..Limits::default() };
+    let limits = Limits { line_bytes, ping_after, ..Limits::default() };
     let mut listening = Vec::new();
     for project in projects {
         let transport = UnixTransport::new(&project.root).limited(limits);
         listening.push(transport.serve(host.clone(), shutdown()).await?);
     }
-    if let Some(address) = arguments.tcp {
-        let one = TcpTransport::new(address).limited(limits).serve(host.clone(), shutdown()).await?;
+    for Tcp { address, .. } in tcp {
+        let one = TcpTransport::new(*address).limited(limits).serve(host.clone(), shutdown()).await?;
         tracing::warn!(
             endpoint = one.endpoint,
             "every user who can reach this address can read and send everything in the served projects"
@@ -141,16 +141,33 @@ async fn listen_all(
     Ok(listening)
 }
 
+/// Where to listen on TCP: what the flag says, else what the configuration of the projects says, each address once.
+fn tcp_listeners(projects: &[Opened], arguments: &Serve) -> Vec<Tcp> {
+    if let Some(address) = arguments.tcp {
+        return vec![Tcp { address, insecure: arguments.insecure }];
+    }
+    let mut listeners: Vec<Tcp> = Vec::new();
+    for tcp in projects.iter().filter_map(|project| project.tcp) {
+        if !listeners.iter().any(|known| known.address == tcp.address) {
+            listeners.push(tcp);
+        }
+    }
+    listeners
+}
+
 /// Beyond this machine nothing is served that has no protection, unless the operator says so in so many words.
-fn check_address(address: SocketAddr, insecure: bool) -> Result<()> {
-    if address.ip().is_loopback() || insecure {
+fn check_address(tcp: &Tcp) -> Result<()> {
+    if tcp.address.ip().is_loopback() || tcp.insecure {
         return Ok(());
     }
     Err(Error::new(
         ErrorKind::Denied,
-        format!("{address} can be reached from other machines, and nothing protects what would be served there"),
+        format!("{} can be reached from other machines, and nothing protects what would be served there", tcp.address),
     )
-    .help("use a loopback address such as 127.0.0.1:7463, or say --insecure if the network itself is protected"))
+    .help(
+        "use a loopback address such as 127.0.0.1:7463; if the network itself is protected, say --insecure or \
+         mail.tcp.insecure = true",
+    ))
 }
 
 /// Agents with an open watch stay active for those who read the files too.

@@ -187,6 +187,27 @@ fn beyond_loopback_nothing_is_served_unprotected() {
 }
 
 #[test]
+fn the_configuration_can_turn_tcp_on_but_not_a_projects_own_file() {
+    let place = Place::new();
+    std::fs::create_dir(place.root().join(".fmail")).unwrap();
+    let listen = "[mail.tcp]\nlisten = true\naddress = \"127.0.0.1:0\"\n";
+    std::fs::write(place.root().join(".fmail/config.toml"), listen).unwrap();
+    let daemon = place.start(&[]);
+    assert!(!daemon.log().contains("tcp://"), "{}", daemon.log());
+    drop(daemon);
+    std::fs::remove_file(place.root().join(".fmail/config.toml")).unwrap();
+    let user = place.top.path().join("home/.config/fmail");
+    std::fs::create_dir_all(&user).unwrap();
+    std::fs::write(user.join("config.toml"), listen).unwrap();
+    let daemon = place.start(&[]);
+    Raw::tcp(&daemon.tcp()).refused(r#"{"cmd":"who","agent":"a"}"#, "invalid_request");
+    std::fs::write(user.join("config.toml"), "[mail.tcp]\nlisten = true\naddress = \"0.0.0.0:0\"\n").unwrap();
+    drop(daemon);
+    let (code, _, stderr) = output(place.command(&place.root(), &[]));
+    assert!(code == 9 && stderr.contains("mail.tcp.insecure"), "{stderr}");
+}
+
+#[test]
 fn a_directory_that_is_replaced_ends_the_daemon() {
     let place = Place::new();
     let mut daemon = place.start(&[]);

@@ -269,7 +269,7 @@ fn a_peer_that_stops_speaking_still_hears() {
 fn relay_streams_every_mailbox_where_it_is_enabled() {
     let place = Place::new();
     let mut command = place.command(&place.root(), &[]);
-    command.env("FMAIL_RELAY__ENABLED", "true");
+    command.env("FMAIL_RELAY__ENABLED", "true").env("FMAIL_TCP__ADDRESS", "127.0.0.1:0");
     let _daemon = place.launch(command);
     let mut relay = place.connect();
     relay
@@ -348,7 +348,9 @@ fn an_agent_with_an_open_watch_is_active() {
     let mut state = || asker.ask(r#"{"cmd":"who","agent":"a"}"#)["agents"][0]["state"].clone();
     assert_eq!(state(), "active");
     drop(watcher);
+    let end = std::time::Instant::now() + common::DEADLINE;
     while state() != "offline" {
+        assert!(std::time::Instant::now() < end, "{}", state());
         std::thread::yield_now();
     }
 }

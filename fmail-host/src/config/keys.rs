@@ -51,7 +51,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All keys, in the order in which they are shown.
-pub static KEYS: [Key; 14] = [
+pub static KEYS: [Key; 16] = [
     Key { name: "mail.store", alias: Some("mail.provider"), form: Form::Store },
     key("mail.durability", Form::Word(&["disk", "os"])),
     key("mail.max_message_bytes", Form::Number(128, 64 * 1024 * 1024)),
@@ -63,6 +63,8 @@ pub static KEYS: [Key; 14] = [
     key("mail.gc.days", Form::Number(1, 36_500)),
     key("mail.transports", Form::Words(&["unix", "tcp"])),
     key("mail.tcp.address", Form::Address),
+    key("mail.tcp.listen", Form::Switch),
+    key("mail.tcp.insecure", Form::Switch),
     key("mail.relay.enabled", Form::Switch),
     key("mail.relay.peers", Form::Addresses),
     key("mail.relay.dial_timeout", Form::Time(Duration::from_millis(10), HOUR)),

@@ -69,6 +69,10 @@ pub struct Gc {
 pub struct TcpSettings {
     /// The daemon's address.
     pub address: SocketAddr,
+    /// Whether the daemon listens there.
+    pub listen: bool,
+    /// Whether it may do so where other machines can reach it.
+    pub insecure: bool,
 }
 
 /// `mail.relay`: exchange with other hosts. Only the daemon acts on it.
@@ -98,7 +102,7 @@ impl Default for Mail {
             watch: Watch { events: true, poll_interval: Duration::from_millis(100) },
             gc: Gc { days: 7 },
             transports: vec!["unix".into(), "tcp".into()],
-            tcp: TcpSettings { address: SocketAddr::from(([127, 0, 0, 1], 7463)) },
+            tcp: TcpSettings { address: SocketAddr::from(([127, 0, 0, 1], 7463)), listen: false, insecure: false },
             relay: RelaySettings {
                 enabled: false,
                 peers: Vec::new(),

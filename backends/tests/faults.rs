@@ -110,6 +110,14 @@ fn before(project: &Project) -> Vec<String> {
     project.files().values().map(|value| value["body"].as_str().unwrap().to_string()).collect()
 }
 
+/// Every way in which operation `number` can go wrong.
+fn faults_at(number: usize) -> impl Iterator<Item = Fault> {
+    ERRORS
+        .iter()
+        .flat_map(move |errno| [Fault::Fail(number, *errno), Fault::Tear(number, *errno)])
+        .chain([Fault::Stop(number), Fault::StopWithin(number)])
+}
+
 #[test]
 fn any_operation_of_an_append_may_fail() {
     for sending in &SENDINGS {
@@ -210,11 +218,7 @@ fn any_operation_of_a_record_s_change_may_fail() {
         fs.steps().len()
     };
     for number in 0..count {
-        let faults = ERRORS
-            .iter()
-            .flat_map(|errno| [Fault::Fail(number, *errno), Fault::Tear(number, *errno)])
-            .chain([Fault::Stop(number), Fault::StopWithin(number)]);
-        for fault in faults {
+        for fault in faults_at(number) {
             let what = format!("{fault:?}");
             let project = Project::in_memory();
             put(&project.store(), "old").unwrap();
@@ -283,11 +287,7 @@ fn any_operation_of_a_removal_may_fail() {
         fs.steps().len()
     };
     for number in 0..count {
-        let faults = ERRORS
-            .iter()
-            .flat_map(|errno| [Fault::Fail(number, *errno), Fault::Tear(number, *errno)])
-            .chain([Fault::Stop(number), Fault::StopWithin(number)]);
-        for fault in faults {
+        for fault in faults_at(number) {
             let project = Project::in_memory();
             old_and_new(&project);
             let fs = FaultFs::new(fault);

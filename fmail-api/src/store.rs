@@ -313,8 +313,16 @@ impl Selection {
     }
 }
 
-/// Checks a message against the size limit (A6). Every store calls this before it writes anything.
+/// The most places that one message may stand in. A store may keep their number in a byte.
+const MAX_PLACES: usize = 255;
+
+/// Checks a message against the limits on its size (A6) and its recipients. Every store calls this before it writes.
 pub fn check_size(message: &Message, limit: usize) -> Result<()> {
+    let places = message.targets().len();
+    if places > MAX_PLACES {
+        return Err(Error::invalid(format!("the message has {places} recipients, at most {MAX_PLACES} are allowed"))
+            .help("send it to a topic, or in several messages"));
+    }
     let size = message.to_line().len();
     if size <= limit {
         return Ok(());
@@ -324,4 +332,23 @@ pub fn check_size(message: &Message, limit: usize) -> Result<()> {
         format!("the message has {size} bytes as JSON, at most {limit} are allowed"),
     )
     .help("write large data to a file and send its path, or raise mail.max_message_bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn more_recipients_than_a_byte_counts_are_refused() {
+        let message = |count: usize| {
+            let mut draft = Draft::new("a".parse().unwrap(), "@r0".parse().unwrap(), "x");
+            draft.more.cc = (1..count).map(|n| format!("@r{n}").parse().unwrap()).collect();
+            draft.into_message(MessageId::MIN, Timestamp::from_unix(0, 0))
+        };
+        assert!(check_size(&message(255), DEFAULT_MAX_MESSAGE_BYTES).is_ok());
+        let error = check_size(&message(256), DEFAULT_MAX_MESSAGE_BYTES).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+        assert!(error.to_string().contains("256") && error.to_string().contains("255"), "{error}");
+    }
 }

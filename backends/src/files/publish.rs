@@ -13,7 +13,7 @@ use fmail_api::{
     TICKS_PER_SECOND, Target, Timestamp, check_size,
 };
 
-use super::fs::{Dir, Fs, Open, ensure_dir, failure, read_file};
+use super::fs::{Dir, Fs, Open, ensure_dir, failure, if_there, read_file};
 use super::head::{MAX_FILE, arrival_of, key_hash, origin_hash};
 use super::index::{Changes, Row};
 use super::reader::{Reader, unusable, unusable_dir};
@@ -153,8 +153,14 @@ impl Session {
         let mut reader = Reader::new(self, top);
         let Some(message) = reader.read(&target, entry.id)?.into_message() else { return Ok(None) };
         // The first sender may still be about to sync, or may have died before it did.
-        let dirs: Vec<Dir> = message.targets().iter().filter_map(|target| reader.open(target).ok()).collect();
-        let not_durable = self.sync_dirs(&dirs).err().map(|error| error.to_string());
+        // A mailbox that is gone has nothing to sync; one that cannot be opened is not known to be safe.
+        let dirs: io::Result<Vec<Option<Dir>>> =
+            message.targets().iter().map(|target| if_there(reader.open(target))).collect();
+        let synced = match dirs {
+            Ok(dirs) => self.sync_dirs(&dirs.into_iter().flatten().collect::<Vec<_>>()),
+            Err(error) => Err(Error::io("the message's directory cannot be opened", &error)),
+        };
+        let not_durable = synced.err().map(|error| error.to_string());
         Ok(Some(Appended { message: Arc::new(message), duplicate: true, not_durable }))
     }
 

@@ -151,6 +151,7 @@ impl Rebuild<'_> {
                 .iter()
                 .filter(|other| other.row == item.row || head.targets.contains(&rows[other.row as usize].target))
                 .copied()
+                .take(u8::MAX.into())
                 .collect();
             rest.retain(|other| !shared.iter().any(|taken| taken.row == other.row));
             let regular = first_of_id && item.id <= self.latest;

@@ -89,6 +89,8 @@ error_table! {
     Timeout, "timeout", status -7, exit 17, retryable true;
     /// The caller gave up.
     Cancelled, "cancelled", status -7, exit 18, retryable true;
+    /// Nobody was there to be reached; nothing is stored.
+    Unreached, "unreached", status -2, exit 19, retryable true;
     /// A defect in fmail or a plugin.
     Internal, "internal", status -8, exit 70, retryable false;
 }

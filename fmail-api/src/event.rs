@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, MessageId, RecordKey, Removed, Result, Target};
+use crate::{Mail, Message, MessageId, Nudge, RecordKey, Removed, Result, Target};
 
 /// A place in the order of arrival of one store. Opaque: only the store that made it can read it.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -72,6 +72,10 @@ pub enum Event {
     Removed(Target, MessageId),
     /// In answer to `gc`: this was removed, or would be.
     Swept(Removed),
+    /// A message with what the asking agent has done with it.
+    Mail(Box<Mail>),
+    /// Somebody wakes the agent. It is stored nowhere.
+    Nudge(Nudge),
     /// A hint: this record changed. Not every change is announced.
     Record(RecordKey),
     /// Something that the reader should know and that does not end the stream.

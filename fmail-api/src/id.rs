@@ -58,6 +58,13 @@ impl MessageId {
         self.to_string().ends_with(suffix)
     }
 
+    /// The day that the id spells, as `YYYYMMDD`.
+    pub fn day(self) -> String {
+        let mut text = self.to_string();
+        text.truncate(8);
+        text
+    }
+
     /// The time that the id spells.
     pub fn time(self) -> Timestamp {
         let nanos = (self.0 % TICKS_PER_SECOND) as u32 * 100_000;

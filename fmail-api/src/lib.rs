@@ -25,6 +25,8 @@ mod error;
 mod event;
 mod hash;
 mod id;
+mod lease;
+mod mail;
 mod message;
 mod names;
 mod ops;
@@ -39,6 +41,15 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Cursor, Delivery, Event, EventStream, MessageStream, Notice, NoticeKind, Reporter};
 pub use hash::{ContentHash, hex_sha256};
 pub use id::{MessageId, TICKS_PER_SECOND};
+pub use lease::{
+    Lease, LeaseConflict, LeaseSelection, LeasesChanged, LeasesRecord, ReleaseRequest, RenewRequest,
+    ReservationsRequest, ReserveRequest, Reserved, SkippedLease,
+};
+pub use mail::{
+    Backlog, Bulk, Claim, Flag, Folder, InboxRequest, Mail, MailCount, MailState, MailboxRecord, Mark, MarkRequest,
+    Marked, Nudge, NudgeRequest, ReadRequest, Receipt, ReceiptRequest, RecipientReceipt, ReplyRequest, SearchRequest,
+    Standing, ThreadRequest,
+};
 pub use message::{Draft, Identity, Message, Recipients};
 pub use names::{AgentName, Priority, Tag, Target, Topic, canonical_tags};
 pub use ops::{

@@ -7,7 +7,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, Cursor, Message, MessageId, Notice, Priority, ProjectRecord, Since, Target, Timestamp};
+use crate::{
+    AgentName, Backlog, Cursor, InboxRequest, Lease, LeasesChanged, MailCount, MarkRequest, Marked, Message, MessageId,
+    Notice, NudgeRequest, Priority, ProjectRecord, ReadRequest, Receipt, ReceiptRequest, ReleaseRequest, RenewRequest,
+    ReplyRequest, ReservationsRequest, ReserveRequest, Reserved, SearchRequest, Since, Target, ThreadRequest,
+    Timestamp,
+};
 
 /// The version of the protocol that this crate describes.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -33,8 +38,10 @@ macro_rules! operations {
 
 operations! {
     Hello "hello" Send "send" Watch "watch" Relay "relay" Log "log" Topics "topics" Who "who" Register "register"
-    Status "status" Inbox "inbox" Read "read" Ack "ack" Archive "archive" Reply "reply" Thread "thread"
-    Search "search" Reserve "reserve" Release "release" Renew "renew" Receipt "receipt" Nudge "nudge" Gc "gc"
+    Status "status" Inbox "inbox" Check "check" Count "count" Read "read" Peek "peek" Ack "ack" Archive "archive"
+    Unarchive "unarchive" MarkRead "mark_read" MarkUnread "mark_unread" Retrieved "retrieved" Delete "delete"
+    Reply "reply" Thread "thread" Receipt "receipt" Search "search" Reserve "reserve" Release "release" Renew "renew"
+    Reservations "reservations" Nudge "nudge" Gc "gc"
     Digest "digest" Fetch "fetch" Import "import" Records "records"
 }
 
@@ -63,6 +70,32 @@ pub enum Request {
     Status(StatusRequest),
     /// Remove what is old.
     Gc(GcRequest),
+    /// Deliver the agent's own mail.
+    Inbox(InboxRequest),
+    /// How much open mail the agent has.
+    Count,
+    /// Deliver messages by their ids.
+    Read(ReadRequest),
+    /// Note something about the agent's own messages.
+    Mark(MarkRequest),
+    /// Answer a message.
+    Reply(Box<ReplyRequest>),
+    /// Deliver a conversation.
+    Thread(ThreadRequest),
+    /// What became of a message.
+    Receipt(ReceiptRequest),
+    /// Deliver messages by what they say.
+    Search(SearchRequest),
+    /// Take leases.
+    Reserve(ReserveRequest),
+    /// Give leases back.
+    Release(ReleaseRequest),
+    /// Let leases last longer.
+    Renew(RenewRequest),
+    /// List the leases.
+    Reservations(ReservationsRequest),
+    /// Wake an agent.
+    Nudge(NudgeRequest),
 }
 
 /// What a client is told.
@@ -95,6 +128,38 @@ pub enum Response {
     Status(StatusView),
     /// To [`Request::Gc`]; what is removed follows, one [`crate::Event::Swept`] each.
     Collecting(GcReport),
+    /// To [`Request::Inbox`] and [`Request::Read`]; one [`crate::Event::Mail`] each follows.
+    Mail {
+        /// The limit left this many out.
+        more: u64,
+    },
+    /// To [`Request::Count`].
+    Counted(MailCount),
+    /// To [`Request::Mark`], in the order of the request.
+    Marked(Vec<Marked>),
+    /// To [`Request::Thread`]; one [`crate::Event::Mail`] each follows, the oldest first.
+    Thread {
+        /// The name of the thread: what further messages of it carry.
+        thread: String,
+    },
+    /// To [`Request::Receipt`].
+    Receipt(Box<Receipt>),
+    /// To [`Request::Search`]; messages follow, the oldest first.
+    Found {
+        /// The limit left older messages out.
+        more: bool,
+    },
+    /// To [`Request::Reserve`].
+    Reserved(Reserved),
+    /// To [`Request::Release`] and [`Request::Renew`].
+    LeasesChanged(LeasesChanged),
+    /// To [`Request::Reservations`], by pattern.
+    Reservations(Vec<Lease>),
+    /// To [`Request::Nudge`].
+    Nudged {
+        /// How many open sessions of the agent got it.
+        sessions: u64,
+    },
 }
 
 /// Asks who is there.
@@ -203,6 +268,8 @@ pub struct Sent {
     pub unknown: Vec<UnknownRecipient>,
     /// This is the first message of a topic that has the name of this agent: perhaps an `@` was forgotten.
     pub namesake: Option<AgentName>,
+    /// Recipients who may not see the message soon.
+    pub backlog: Vec<Backlog>,
     /// `reply_to` names a message that is not here.
     pub reply_to_unknown: bool,
     /// The sender's own record could not be kept up to date, for this reason.

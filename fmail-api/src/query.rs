@@ -29,6 +29,9 @@ pub struct Query {
     /// Only with a `time` before this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Timestamp>,
+    /// Only messages that say this, in the syntax of FTS5. A store that does not claim [`Filters::text`] ignores it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// At most this many. The newest by id are kept, except in [`Order::Arrival`], where the first to arrive are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
@@ -95,12 +98,14 @@ pub struct Filters {
     pub limit: bool,
     /// All values of [`Query::order`].
     pub order: bool,
+    /// [`Query::text`]. A search over a store without it reads and compares.
+    pub text: bool,
 }
 
 impl Filters {
-    /// Everything is evaluated by the store.
+    /// Everything that a message says outside its text is evaluated by the store.
     pub const ALL: Filters =
-        Filters { scope: true, ids: true, from: true, thread: true, time: true, limit: true, order: true };
+        Filters { scope: true, ids: true, from: true, thread: true, time: true, limit: true, order: true, text: false };
 }
 
 impl Query {

@@ -8,6 +8,7 @@
 //! | `agents/<name>` | SPEC.md's agent file | one entry per node, merged by name |
 //! | `presence/<host>/<agent>` | live sessions; not synced to disk, at most one write a minute | one entry per node |
 //! | `mailbox/<agent>/<day>` | read, acknowledged, archived, claimed, per message of that day | receipts: earliest wins; flags: later stamp wins |
+//! | `mailbox/<agent>/tally` | what `inbox` and `count` need without reading every day | a cache, local |
 //! | `leases` | all reservations, in one record: a conflict between globs needs one compare-and-swap | shown, not merged |
 //! | `horizon` | the time below which `gc` has removed everything | the later wins |
 //! | `tombstones/<day>` | single messages that were deleted | union |
@@ -38,6 +39,26 @@ impl RecordKey {
     /// The record that holds what `gc` has removed.
     pub fn horizon() -> Self {
         RecordKey("horizon".into())
+    }
+
+    /// The record of what an agent has done with the messages of a day, given by its `YYYYMMDD`.
+    pub fn mailbox(agent: &AgentName, day: &str) -> Self {
+        RecordKey(format!("mailbox/{agent}/{day}"))
+    }
+
+    /// The cache over an agent's mailbox records.
+    pub fn tally(agent: &AgentName) -> Self {
+        RecordKey(format!("mailbox/{agent}/tally"))
+    }
+
+    /// The record of all leases.
+    pub fn leases() -> Self {
+        RecordKey("leases".into())
+    }
+
+    /// The record of the single messages that were deleted, by the day of their ids.
+    pub fn tombstones(day: &str) -> Self {
+        RecordKey(format!("tombstones/{day}"))
     }
 
     /// The key as text.

@@ -114,6 +114,7 @@ fn sent(context: &Context, send: &SendRequest, mut answer: Map<String, Value>) -
         not_durable: taken(&mut answer, "not_durable").ok(),
         unknown: taken(&mut answer, "unknown").unwrap_or_default(),
         namesake: taken(&mut answer, "namesake").ok(),
+        backlog: taken(&mut answer, "backlog").unwrap_or_default(),
         reply_to_unknown: taken(&mut answer, "reply_to_unknown").unwrap_or_default(),
         agent_not_tracked: taken(&mut answer, "agent_not_tracked").ok(),
     })

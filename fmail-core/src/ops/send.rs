@@ -53,6 +53,7 @@ impl Operations {
             not_durable: appended.not_durable,
             unknown,
             namesake,
+            backlog: Vec::new(),
             reply_to_unknown,
             agent_not_tracked,
         })

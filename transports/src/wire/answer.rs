@@ -76,6 +76,7 @@ pub fn answer(response: &Response, req_id: Option<&ReqId>, style: Style) -> Stri
             line.unless_empty("duplicate", &json!(sent.duplicate))
                 .unless_empty("unknown", &json!(sent.unknown))
                 .unless_empty("namesake", &json!(sent.namesake))
+                .unless_empty("backlog", &json!(sent.backlog))
                 .unless_empty("reply_to_unknown", &json!(sent.reply_to_unknown))
                 .unless_empty("agent_not_tracked", &json!(sent.agent_not_tracked))
         }
@@ -148,6 +149,7 @@ mod tests {
             not_durable: None,
             unknown: Vec::new(),
             namesake: None,
+            backlog: Vec::new(),
             reply_to_unknown: false,
             agent_not_tracked: None,
         }

@@ -415,7 +415,8 @@ fn a_failed_sync_of_the_directory_is_its_own_answer() {
     let answer = block_on(project.store_on(FaultFs::new(Fault::Fail(at, common::EIO))).append(draft("task", "second")));
     let answer = answer.unwrap();
     assert!(answer.not_durable.is_some_and(|reason| reason.contains("synced")));
-    let found: Vec<Arc<Message>> = scan(&project.store(), Query { ids: vec![answer.message.id], ..Query::default() });
+    let found: Vec<Arc<Message>> =
+        scan(&project.store(), Query { ids: [answer.message.id].into(), ..Query::default() });
     assert_eq!(bodies(&found), ["second"]);
 }
 

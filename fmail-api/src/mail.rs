@@ -14,7 +14,7 @@
 //! | read | no | yes | 1, 0 | yes | goes when it is old |
 //! | acknowledged (is read too) | no | yes | 1, 0 | yes | goes when it is old |
 //! | archived | no (`inbox --archived` shows it) | no | 0, 0 | yes, as archived | goes when it is old |
-//! | deleted | no | no | 0, 0 | not for that agent | goes with its last recipient |
+//! | deleted | no | no | 0, 0 | thread: no; log, search: while it is stored for other recipients | goes with its last recipient |
 //!
 //! Reading keeps a message open, archiving closes it. `mark-unread` opens what was read, `unarchive` what was archived;
 //! the two are independent: an archived message that is marked unread stays archived. Deleting is for good.
@@ -177,8 +177,8 @@ pub struct Mail {
     pub message: Arc<Message>,
     /// The agent's own state of it.
     pub state: MailState,
-    /// What that amounts to.
-    pub standing: Standing,
+    /// What that amounts to; nothing for a message that is not in the agent's mailbox.
+    pub standing: Option<Standing>,
 }
 
 /// Which messages of a mailbox are wanted.

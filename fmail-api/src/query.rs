@@ -1,5 +1,7 @@
 //! Which messages are meant.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{AgentName, Cursor, Message, MessageId, Target, Timestamp};
@@ -11,8 +13,8 @@ pub struct Query {
     /// Where the message is.
     pub scope: Scope,
     /// Only these ids, when there are any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ids: Vec<MessageId>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub ids: BTreeSet<MessageId>,
     /// Only ids that end like this: people write `0042` for the message they just saw. A store that knows its ids
     /// without reading messages checks this first.
     #[serde(skip_serializing_if = "Option::is_none")]

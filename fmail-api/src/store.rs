@@ -1,5 +1,6 @@
 //! The store: messages that never change, and records that change by compare-and-swap.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -219,7 +220,7 @@ pub struct Selection {
     /// Messages with a `time` before this one. Leaves a horizon: what is older is not imported again (I4).
     pub before: Option<Timestamp>,
     /// These messages.
-    pub ids: Vec<MessageId>,
+    pub ids: BTreeSet<MessageId>,
     /// Only tell.
     pub dry_run: bool,
 }

@@ -1,6 +1,6 @@
 //! Who may read what.
 
-use fmail_api::{AgentName, Error, ErrorKind, Result, Scope, Target};
+use fmail_api::{AgentName, Context, Error, ErrorKind, Result, Scope, Target};
 
 /// Where `agent` reads when it asks for `target`: another agent's mailbox only when it says so in so many words, and
 /// without a target every topic and its own mailbox.
@@ -14,6 +14,20 @@ pub(crate) fn scope(agent: &AgentName, target: Option<Target>, allow_other_dm: b
         .help(format!("set FMAIL_AGENT={other} if that is you, or read it all the same with --allow-other-dm"))),
         Some(target) => Ok(Scope::Target(target)),
     }
+}
+
+/// What lasts needs a name that lasts: a made-up one is gone with its process, and nobody could come back to it.
+pub(crate) fn named(context: &Context, what: &str) -> Result<()> {
+    let made_up = context
+        .agent
+        .as_str()
+        .strip_prefix("anon-")
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
+    if made_up {
+        return Err(Error::new(ErrorKind::InvalidAgent, format!("{what} needs an agent name of your own"))
+            .help("set FMAIL_AGENT=name, or get one with `fmail register`"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

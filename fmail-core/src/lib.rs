@@ -9,7 +9,10 @@
 
 mod access;
 mod fanout;
+mod find;
+mod mailbox;
 mod near;
+mod nudges;
 mod operations;
 mod ops;
 mod presence;

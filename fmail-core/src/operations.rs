@@ -6,11 +6,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fmail_api::{Client, Clock, Context, Reply, Request, Response, Result, Store};
 
+use crate::nudges::Nudges;
+
 /// The operations of one project, over its store.
 pub struct Operations {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) store_id: String,
+    pub(crate) nudges: Arc<Nudges>,
 }
 
 impl Operations {
@@ -19,7 +22,7 @@ impl Operations {
     /// The store's identity, which `hello` tells, is made up anew each time. A store that outlives the process gets a
     /// lasting one by [`Operations::identified_by`].
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Operations { store, clock, store_id: format!("{:016x}", random()) }
+        Operations { store, clock, store_id: format!("{:016x}", random()), nudges: Arc::default() }
     }
 
     /// The same operations, which name their store like this in `hello`.
@@ -44,6 +47,16 @@ impl Client for Operations {
             Request::Register(request) => Ok(Reply::new(Response::Registered(self.register(context, request).await?))),
             Request::Status(request) => Ok(Reply::new(Response::Status(self.status(context, request).await?))),
             Request::Gc(request) => self.gc(request).await,
+            Request::Inbox(request) => self.inbox(context, request).await,
+            Request::Count => Ok(Reply::new(Response::Counted(self.count(context).await?))),
+            Request::Read(request) => self.read(context, request).await,
+            Request::Mark(request) => Ok(Reply::new(Response::Marked(self.mark(context, request).await?))),
+            Request::Reply(request) => Ok(Reply::new(Response::Sent(Box::new(self.reply(context, *request).await?)))),
+            Request::Thread(request) => self.thread(context, request).await,
+            Request::Receipt(request) => {
+                Ok(Reply::new(Response::Receipt(Box::new(self.receipt(context, request).await?))))
+            }
+            Request::Nudge(request) => Ok(Reply::new(Response::Nudged { sessions: self.nudge(context, request)? })),
             other => Err(fmail_api::Error::invalid(format!("this version does not know the operation {other:?}"))),
         }
     }

@@ -315,7 +315,7 @@ fn choose(query: &Query, index: &Index, state: &State, sieve: &mut Sieve) -> Res
 
 /// The entries that are in order, the newest first: along a mailbox's chain, by known ids, or over everything.
 enum Backwards<'a> {
-    Chain(super::index::Slots<'a>, u32),
+    Chain(super::index::Slots<'a>, u32, u32),
     Sweep(super::index::Slots<'a>, u32, u32),
     Listed(Vec<(u32, Entry)>),
 }
@@ -331,23 +331,24 @@ impl<'a> Backwards<'a> {
             found.dedup_by_key(|(slot, _)| *slot);
             return Ok(Backwards::Listed(found));
         }
-        if let Scope::Target(target) = &query.scope {
-            let row = index.find_row(state, target)?;
-            let newest = row.map_or(0, |(_, row)| row.newest);
-            return Ok(Backwards::Chain(index.chain(state), newest));
-        }
         let first = match &query.since {
             Some(Since::Cursor(cursor)) => Position::parse(cursor)?.slot.saturating_add(1),
             _ => 1,
         };
+        if let Scope::Target(target) = &query.scope {
+            let row = index.find_row(state, target)?;
+            let newest = row.map_or(0, |(_, row)| row.newest);
+            return Ok(Backwards::Chain(index.chain(state), first, newest));
+        }
         Ok(Backwards::Sweep(index.sweep(state), first, state.committed))
     }
 
     fn next(&mut self) -> Result<Option<(u32, Entry)>> {
         match self {
             Backwards::Listed(list) => Ok(list.pop()),
-            Backwards::Chain(slots, number) => {
-                while *number != 0 {
+            Backwards::Chain(slots, first, number) => {
+                // Along a chain slots fall: behind the first that can fit there is nothing more to find.
+                while *number >= *first {
                     // A writer may have chained an entry that was not committed when we looked: skip back over it.
                     let at = *number;
                     let entry = slots.entry_even_uncommitted(at)?;

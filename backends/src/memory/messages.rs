@@ -1,6 +1,6 @@
 //! The messages: in order of arrival, and by id.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,8 +178,7 @@ impl Messages {
         let mut found: Vec<_> = match filter.query.order {
             Order::Arrival => (filter.start().max(self.first)..self.end()).filter_map(fits).take(wanted).collect(),
             Order::Ascending | Order::Descending if !filter.query.ids.is_empty() => {
-                let ids: BTreeSet<_> = filter.query.ids.iter().collect();
-                let known = ids.into_iter().rev().filter_map(|id| self.by_id.get(id).copied());
+                let known = filter.query.ids.iter().rev().filter_map(|id| self.by_id.get(id).copied());
                 known.filter_map(fits).take(wanted).collect()
             }
             Order::Ascending | Order::Descending => {

@@ -150,7 +150,7 @@ fn positions_stay_when_the_oldest_messages_are_removed() {
     let clock = Hands::at("2026-01-10T15:30:00Z");
     let store = store(&clock);
     let ids: Vec<_> = (0..4).map(|_| append(&store).unwrap()).collect();
-    let gone = Selection { ids: ids[..2].to_vec(), ..Selection::default() };
+    let gone = Selection { ids: ids[..2].iter().copied().collect(), ..Selection::default() };
     let removed: Vec<_> = block_on(async { store.remove(gone).await.unwrap().collect().await });
     assert_eq!(removed.len(), 2);
     assert_eq!(store.shared.lock().messages.end(), 4);

@@ -71,7 +71,7 @@ impl Attempt {
 /// The message as it is stored: an answer carries its id only.
 pub(crate) fn read_back(place: &Place, id: MessageId) -> Option<Message> {
     let store = place.store().ok()?;
-    let mut scan = block_on(store.scan(Query { ids: vec![id], ..Query::default() })).ok()?;
+    let mut scan = block_on(store.scan(Query { ids: [id].into(), ..Query::default() })).ok()?;
     while let Some(event) = block_on(scan.messages.next()) {
         if let Ok(Event::Message(delivery)) = event {
             return Some(Message::clone(&delivery.message));

@@ -17,7 +17,10 @@ impl Operations {
         }
         let before = self.clock.now().before(Duration::from_secs(u64::from(request.days) * DAY));
         let dry_run = request.dry_run;
-        let removed = self.store.remove(Selection { before: Some(before), ids: Vec::new(), dry_run }).await?;
+        if !dry_run {
+            self.forget_states(before).await?;
+        }
+        let removed = self.store.remove(Selection { before: Some(before), dry_run, ..Selection::default() }).await?;
         let events = removed.map(|removed| removed.map(Event::Swept)).boxed();
         Ok(Reply::streaming(Response::Collecting(GcReport { before, dry_run }), events))
     }

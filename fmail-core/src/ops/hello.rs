@@ -16,6 +16,22 @@ const OPERATIONS: &[Operation] = &[
     Operation::Register,
     Operation::Status,
     Operation::Gc,
+    Operation::Inbox,
+    Operation::Check,
+    Operation::Count,
+    Operation::Read,
+    Operation::Peek,
+    Operation::Ack,
+    Operation::Archive,
+    Operation::Unarchive,
+    Operation::MarkRead,
+    Operation::MarkUnread,
+    Operation::Retrieved,
+    Operation::Delete,
+    Operation::Reply,
+    Operation::Thread,
+    Operation::Receipt,
+    Operation::Nudge,
 ];
 
 impl Operations {

@@ -1,12 +1,22 @@
 //! One file per operation.
 
+mod delete;
 mod gc;
 mod hello;
+mod inbox;
 mod log;
+#[cfg(test)]
+mod mail_tests;
+mod mark;
+mod nudge;
+mod read;
+mod receipt;
 mod register;
 mod relay;
+mod reply;
 mod send;
 mod status;
+mod thread;
 mod topics;
 mod watch;
 mod who;

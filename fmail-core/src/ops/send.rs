@@ -1,15 +1,18 @@
 //! `send`: stores a message, and says truthfully what became of it.
 
+mod backlog;
 mod namesake;
 mod recipients;
 mod reply_to;
 
 use fmail_api::{
-    Context, Draft, Error, Message, Principal, Recipients, Result, SendRequest, Sent, UnknownRecipient, canonical_tags,
+    Context, Draft, Error, Message, Principal, Recipients, Result, SendRequest, Sent, Timestamp, UnknownRecipient,
+    canonical_tags,
 };
 use serde_json::Value;
 
 use crate::Operations;
+use reply_to::ReplyTo;
 
 impl Operations {
     /// Everything that can be refused is refused before the message is stored; what fails behind it is told beside the
@@ -17,32 +20,37 @@ impl Operations {
     pub(crate) async fn send(&self, context: &Context, request: SendRequest) -> Result<Sent> {
         check_body(&request.body)?;
         let tags = canonical_tags(request.tags.iter().map(String::as_str))?;
-        let (reply_to, reply_to_unknown) = match &request.reply_to {
-            Some(text) => self.resolve_reply(&context.agent, text).await?.parts(),
-            None => (None, false),
+        let reply_to = match &request.reply_to {
+            Some(text) => Some(self.resolve_reply(&context.agent, text).await?),
+            None => None,
         };
+        // A reply joins the thread of what it answers, unless it names another. A message that belongs to none by name
+        // gives none: the replies to it find together all the same, and stay as small as the specification shows them.
+        let thread = request.thread.or_else(|| reply_to.as_ref()?.thread().cloned());
         let strict = request.strict;
         let draft = Draft {
             from: context.agent.clone(),
             to: request.to,
             body: request.body,
             more: Recipients { recipients: request.recipients, cc: request.cc },
-            reply_to,
+            reply_to: reply_to.as_ref().map(ReplyTo::id),
             priority: request.priority,
             // Standalone messages carry no host (SPEC.md): only what came to us from elsewhere says from where.
             host: context.host.clone().filter(|_| context.principal != Principal::Local),
             tags,
             subject: request.subject,
-            thread: request.thread,
+            thread,
             ack_required: request.ack_required,
             expires: request.expires,
             key: request.key,
             extra: request.extra,
         };
+        check_expiry(&draft, self.clock.now())?;
         let unknown = self.unknown_recipients(&draft).await;
         if strict && !unknown.is_empty() {
             return Err(refused(&unknown));
         }
+        let backlog = self.backlog(&draft).await;
         let appended = self.store.append(draft).await?;
         // The record follows the message, so that a kill between the two loses a time stamp and not a message.
         let agent_not_tracked = self.track(context).await.err().map(|error| error.to_string());
@@ -53,8 +61,8 @@ impl Operations {
             not_durable: appended.not_durable,
             unknown,
             namesake,
-            backlog: Vec::new(),
-            reply_to_unknown,
+            backlog,
+            reply_to_unknown: matches!(reply_to, Some(ReplyTo::Unknown(_))),
             agent_not_tracked,
         })
     }
@@ -65,6 +73,17 @@ fn check_body(body: &Value) -> Result<()> {
     match body {
         Value::String(text) if text.trim().is_empty() => {
             Err(Error::invalid("empty message body").help("give the message as an argument, with -f, or on stdin"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A message that nobody could make use of is a mistake in the caller's script.
+fn check_expiry(draft: &Draft, now: Timestamp) -> Result<()> {
+    match draft.expires {
+        Some(expires) if expires <= now => {
+            Err(Error::invalid(format!("the message would have expired at {expires}, before it is sent"))
+                .help("give a time that lies ahead"))
         }
         _ => Ok(()),
     }

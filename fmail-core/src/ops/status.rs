@@ -1,9 +1,9 @@
 //! `status`: what an agent says it is doing.
 
-use fmail_api::{AgentRecord, Context, Error, ErrorKind, RecordKey, Result, StatusChange, StatusRequest, StatusView};
+use fmail_api::{AgentRecord, Context, Error, RecordKey, Result, StatusChange, StatusRequest, StatusView};
 
-use crate::Operations;
 use crate::presence::{first_sight, seen};
+use crate::{Operations, access};
 
 impl Operations {
     /// Sets, clears or shows the agent's own status. Showing writes nothing.
@@ -13,7 +13,7 @@ impl Operations {
             Some(StatusChange::Clear) => None,
             Some(StatusChange::Set(text)) => Some(checked(&text)?),
         };
-        check_named(context)?;
+        access::named(context, "a status")?;
         let now = self.clock.now();
         self.change_agent(&context.agent, true, |found| {
             let record = match found {
@@ -40,20 +40,6 @@ fn checked(text: &str) -> Result<String> {
         "" => Err(Error::invalid("the status is empty").help("use `fmail status --clear` to have none")),
         text => Ok(text.into()),
     }
-}
-
-/// A made-up name is gone with its process: a status on it would tell nobody anything.
-fn check_named(context: &Context) -> Result<()> {
-    let made_up = context
-        .agent
-        .as_str()
-        .strip_prefix("anon-")
-        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
-    if made_up {
-        return Err(Error::new(ErrorKind::InvalidAgent, "a status needs an agent name of your own")
-            .help("set FMAIL_AGENT=name, or get one with `fmail register`"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

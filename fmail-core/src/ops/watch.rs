@@ -13,6 +13,7 @@ impl Operations {
         let scope = access::scope(&context.agent, request.target, request.allow_other_dm)?;
         let query = Query { scope, since: request.since, ..Query::default() };
         let (head, events) = self.stream(query).await?;
+        let events = self.nudges.with(&context.agent, events);
         // The place to start from is taken first: what arrives while the record is written is not missed.
         let notice = self.touch(context).await.err().filter(|error| error.kind() != ErrorKind::Denied);
         let Some(error) = notice else { return Ok(Reply::streaming(head, events)) };

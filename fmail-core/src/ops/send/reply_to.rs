@@ -2,28 +2,33 @@
 
 use std::sync::Arc;
 
-use fmail_api::{AgentName, Error, ErrorKind, Event, Message, MessageId, Order, Query, Result};
-use futures::StreamExt;
+use fmail_api::{AgentName, Message, MessageId, Result};
 
 use crate::Operations;
-
-/// How many candidates an error lists.
-const SHOWN: usize = 10;
+use crate::find::Found;
 
 /// What a `reply_to` was found to mean.
 pub(super) enum ReplyTo {
     /// A message that is here.
-    Known(MessageId),
+    Known(Arc<Message>),
     /// A well-formed id that no message here has: it may stand on another host, so it is stored as given.
     Unknown(MessageId),
 }
 
 impl ReplyTo {
-    /// The id, and whether it is unknown.
-    pub(super) fn parts(self) -> (Option<MessageId>, bool) {
+    /// The id.
+    pub(super) fn id(&self) -> MessageId {
         match self {
-            ReplyTo::Known(id) => (Some(id), false),
-            ReplyTo::Unknown(id) => (Some(id), true),
+            ReplyTo::Known(message) => message.id,
+            ReplyTo::Unknown(id) => *id,
+        }
+    }
+
+    /// The thread that the answered message belongs to by name.
+    pub(super) fn thread(&self) -> Option<&String> {
+        match self {
+            ReplyTo::Known(message) => message.thread.as_ref(),
+            ReplyTo::Unknown(_) => None,
         }
     }
 }
@@ -31,60 +36,10 @@ impl ReplyTo {
 impl Operations {
     /// Finds the message that `agent` means by `text`, among those that it may read.
     pub(super) async fn resolve_reply(&self, agent: &AgentName, text: &str) -> Result<ReplyTo> {
-        let text = text.trim();
-        let query = match text.parse::<MessageId>() {
-            Ok(id) => Query { ids: vec![id], ..Query::default() },
-            Err(error) if !is_short_form(text) => return Err(error),
-            Err(_) => Query { id_suffix: Some(text.into()), order: Order::Descending, ..Query::default() },
-        };
-        let whole = query.ids.first().copied();
-        let found = self.readable(agent, query).await?;
-        match (found.as_slice(), whole) {
-            ([only], _) => Ok(ReplyTo::Known(only.id)),
-            ([], Some(id)) => Ok(ReplyTo::Unknown(id)),
-            ([], None) => {
-                Err(Error::not_found(format!("no message that you can read has an id that ends in `{text}`"))
-                    .help("`fmail log` shows the ids"))
-            }
-            (several, _) => Err(ambiguous(text, several)),
-        }
-    }
-
-    /// Messages that fit the query and that `agent` may read; one more than is shown, to know that there are more.
-    async fn readable(&self, agent: &AgentName, query: Query) -> Result<Vec<Arc<Message>>> {
-        let mut found = Vec::new();
-        let mut messages = self.store.scan(query).await?.messages;
-        while let Some(event) = messages.next().await {
-            let Event::Message(delivery) = event? else { continue };
-            if delivery.message.readable_by(agent) {
-                found.push(delivery.message);
-            }
-            if found.len() > SHOWN {
-                break;
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// Digits and hyphens, fewer than an id has. Anything else is a mistake and not a search.
-fn is_short_form(text: &str) -> bool {
-    (1..20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
-}
-
-fn ambiguous(text: &str, found: &[Arc<Message>]) -> Error {
-    let list: Vec<String> = found
-        .iter()
-        .take(SHOWN)
-        .map(|message| format!("{} ({} -> {})", message.id, message.from, message.to))
-        .collect();
-    let more = if found.len() > SHOWN { ", and more" } else { "" };
-    let error =
-        Error::new(ErrorKind::Conflict, format!("`{text}` fits more than one message: {}{more}", list.join(", ")));
-    if found.iter().all(|message| message.id == found[0].id) {
-        error.help("these files share one id; move one of them away to reply to the other")
-    } else {
-        error.help("write more of the id")
+        Ok(match self.look_for(agent, text).await? {
+            Found::Message(message) => ReplyTo::Known(message),
+            Found::Nothing(id) => ReplyTo::Unknown(id),
+        })
     }
 }
 

@@ -110,7 +110,7 @@ fn ascending_in_a_watch(bench: &Bench) -> Verdict {
 fn not_used_again(bench: &Bench) -> Verdict {
     let store = bench.open()?;
     let first = append(&*store, draft("task", "first"))?.id;
-    let selection = Selection { ids: vec![first], ..Selection::default() };
+    let selection = Selection { ids: [first].into(), ..Selection::default() };
     for removed in block_on_stream(block_on(store.remove(selection))?) {
         removed?;
     }

@@ -105,7 +105,7 @@ fn places(told: &[Removed]) -> Verdict<BTreeSet<String>> {
 fn by_ids(bench: &Bench) -> Verdict {
     let store = bench.open()?;
     let world = world(&*store)?;
-    let selection = Selection { ids: vec![world[1].id, world[3].id], ..Selection::default() };
+    let selection = Selection { ids: [world[1].id, world[3].id].into(), ..Selection::default() };
     let told = places(&remove(&*store, selection.clone())?)?;
     let expected = BTreeSet::from([format!("task {}", world[1].id), format!("review {}", world[3].id)]);
     ensure_eq!(told, expected, "what is told");
@@ -163,7 +163,7 @@ fn dropped(bench: &Bench) -> Verdict {
     let store = bench.open()?;
     // Enough that a store which removes in batches has more than one of them before it.
     let written = ids(&append_many(&*store, "task", 400)?);
-    let everything = Selection { ids: written, ..Selection::default() };
+    let everything = Selection { ids: written.into_iter().collect(), ..Selection::default() };
     let mut removal = block_on_stream(block_on(store.remove(everything))?);
     let mut told = BTreeSet::new();
     for removed in removal.by_ref().take(3) {
@@ -181,7 +181,7 @@ fn beside_readers(bench: &Bench) -> Verdict {
     let written = ids(&append_many(&*stores[0], "task", 60)?);
     at_once(3, |number| {
         if number == 0 {
-            let selection = Selection { ids: written.clone(), ..Selection::default() };
+            let selection = Selection { ids: written.iter().copied().collect(), ..Selection::default() };
             ensure_eq!(remove(&*stores[0], selection)?.len(), 60, "the messages told");
             return Ok(());
         }
@@ -200,7 +200,7 @@ fn by_both(bench: &Bench) -> Verdict {
     let store = bench.open()?;
     let (messages, cutoff) = by_the_clock(&*store)?;
     let all: Vec<_> = messages.iter().map(|message| message.id).collect();
-    remove(&*store, Selection { before: Some(cutoff), ids: vec![all[1], all[3]], ..Selection::default() })?;
+    remove(&*store, Selection { before: Some(cutoff), ids: [all[1], all[3]].into(), ..Selection::default() })?;
     ensure_eq!(scan_ids(&*store, Query::default())?, [all[0], all[2], all[3]], "what is left");
     Ok(())
 }
@@ -209,7 +209,7 @@ fn by_nothing(bench: &Bench) -> Verdict {
     let store = bench.open()?;
     let world = world(&*store)?;
     ensure_eq!(remove(&*store, Selection::default())?, [], "what an empty selection tells");
-    let unknown = Selection { ids: vec![fmail_api::MessageId::MIN], ..Selection::default() };
+    let unknown = Selection { ids: [fmail_api::MessageId::MIN].into(), ..Selection::default() };
     ensure_eq!(remove(&*store, unknown)?, [], "what an unknown id tells");
     ensure_eq!(scan_ids(&*store, Query::default())?, ids(&world), "what is left");
     Ok(())
@@ -219,7 +219,7 @@ fn every_place(bench: &Bench) -> Verdict {
     let store = bench.open()?;
     let world = world(&*store)?;
     let id = world[2].id;
-    let told = places(&remove(&*store, Selection { ids: vec![id], ..Selection::default() })?)?;
+    let told = places(&remove(&*store, Selection { ids: [id].into(), ..Selection::default() })?)?;
     ensure_eq!(told, BTreeSet::from([format!("@bob {id}"), format!("@carol {id}")]), "what is told");
     ensure_eq!(scan_ids(&*store, Query::target(target("@carol")))?, [], "what @carol holds");
     ensure_eq!(scan_ids(&*store, Query::target(target("@bob")))?, [world[4].id], "what @bob holds");
@@ -234,7 +234,7 @@ fn dry_run(bench: &Bench) -> Verdict {
         let selection = if everything {
             Selection { before: Some(now().after(Duration::from_secs(60))), ..Selection::default() }
         } else {
-            Selection { ids: vec![world[0].id, world[2].id], ..Selection::default() }
+            Selection { ids: [world[0].id, world[2].id].into(), ..Selection::default() }
         };
         let told = places(&remove(&*store, Selection { dry_run: true, ..selection.clone() })?)?;
         ensure_eq!(scan_ids(&*store, Query::default())?, ids(&world), "what is left after a dry run");

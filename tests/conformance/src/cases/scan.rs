@@ -77,7 +77,7 @@ fn scopes(bench: &Bench) -> Verdict {
 fn by_ids(bench: &Bench) -> Verdict {
     let store = bench.open()?;
     let world = ids(&world(&*store)?);
-    let chosen = |ids: &[MessageId]| Query { ids: ids.to_vec(), ..Query::default() };
+    let chosen = |ids: &[MessageId]| Query { ids: ids.iter().copied().collect(), ..Query::default() };
     check(&*store, chosen(&world[3..4]), &world[3..4])?;
     check(&*store, chosen(&[world[9], world[2], world[9], MessageId::MIN]), &[world[2], world[9]])
 }
@@ -123,7 +123,7 @@ fn together(bench: &Bench) -> Verdict {
             for thread in ["plan", "Plan"] {
                 let query = Query {
                     scope: Scope::Target(place.clone()),
-                    ids: half.clone(),
+                    ids: half.iter().copied().collect(),
                     from: Some(agent(name)),
                     thread: Some(thread.into()),
                     ..Query::default()
@@ -160,7 +160,7 @@ fn unknown(bench: &Bench) -> Verdict {
     append(&*store, draft("task", "one"))?;
     check(&*store, Query::target(target("nowhere")), &[])?;
     check(&*store, Query::target(target("@nobody")), &[])?;
-    check(&*store, Query { ids: vec![MessageId::MIN], ..Query::default() }, &[])?;
+    check(&*store, Query { ids: [MessageId::MIN].into(), ..Query::default() }, &[])?;
     check(&*store, Query { from: Some(agent("nobody")), ..Query::default() }, &[])?;
     let summary = block_on(store.summary(Query::target(target("nowhere"))))?;
     ensure!(summary.targets.is_empty(), "an unknown topic has a summary: {summary:?}");

@@ -121,7 +121,7 @@ fn removed_meanwhile(bench: &Bench) -> Verdict {
     let start = end(&*store)?;
     let written = ids(&append_many(&*store, "task", 4)?);
     let deliveries = scan(&*store, arrivals())?.deliveries;
-    let selection = fmail_api::Selection { ids: vec![written[0], written[2]], ..Default::default() };
+    let selection = fmail_api::Selection { ids: [written[0], written[2]].into(), ..Default::default() };
     for removed in futures::executor::block_on_stream(block_on(store.remove(selection))?) {
         removed?;
     }
@@ -217,7 +217,7 @@ fn filters(bench: &Bench) -> Verdict {
         (Query::visible(agent("nobody")), &[0, 2, 3, 5]),
         (Query { from: Some(agent("alice")), ..Query::default() }, &[0, 2, 4]),
         (Query { thread: Some("plan".into()), ..Query::default() }, &[0, 1, 2]),
-        (Query { ids: vec![written[4].id, written[1].id, last.id], ..Query::default() }, &[1, 4]),
+        (Query { ids: [written[4].id, written[1].id, last.id].into(), ..Query::default() }, &[1, 4]),
         (Query { since: Some(Since::Time(written[0].time)), ..Query::default() }, &[0, 1, 2, 3, 4, 5]),
         (Query { before: Some(tomorrow), ..Query::default() }, &[0, 1, 2, 3, 4, 5]),
         (Query { from: Some(agent("alice")), thread: Some("plan".into()), ..Query::target(target("task")) }, &[0]),

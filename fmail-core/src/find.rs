@@ -1,0 +1,88 @@
+//! Which message is meant: by its whole id, or by the end of it.
+
+use std::sync::Arc;
+
+use fmail_api::{AgentName, Error, ErrorKind, Event, Message, MessageId, Order, Query, Result};
+use futures::StreamExt;
+
+use crate::Operations;
+
+/// How many candidates an error lists.
+const SHOWN: usize = 10;
+
+/// What a text was found to mean.
+pub(crate) enum Found {
+    /// A message that is here.
+    Message(Arc<Message>),
+    /// A well-formed id that no message has that the agent may read.
+    Nothing(MessageId),
+}
+
+impl Operations {
+    /// The message that `agent` means by `text`, among those that it may read.
+    pub(crate) async fn find(&self, agent: &AgentName, text: &str) -> Result<Arc<Message>> {
+        match self.look_for(agent, text).await? {
+            Found::Message(message) => Ok(message),
+            Found::Nothing(id) => Err(Error::not_found(format!("no message that you can read has the id {id}"))
+                .help("`fmail log` and `fmail inbox --all` show the ids")),
+        }
+    }
+
+    /// The same, for callers that can do with an id that is not here.
+    pub(crate) async fn look_for(&self, agent: &AgentName, text: &str) -> Result<Found> {
+        let text = text.trim();
+        let query = match text.parse::<MessageId>() {
+            Ok(id) => Query { ids: [id].into(), ..Query::default() },
+            Err(error) if !is_short_form(text) => return Err(error),
+            Err(_) => Query { id_suffix: Some(text.into()), order: Order::Descending, ..Query::default() },
+        };
+        let whole = query.ids.first().copied();
+        let found = self.readable(agent, query).await?;
+        match (found.as_slice(), whole) {
+            ([only], _) => Ok(Found::Message(only.clone())),
+            ([], Some(id)) => Ok(Found::Nothing(id)),
+            ([], None) => {
+                Err(Error::not_found(format!("no message that you can read has an id that ends in `{text}`"))
+                    .help("`fmail log` shows the ids"))
+            }
+            (several, _) => Err(ambiguous(text, several)),
+        }
+    }
+
+    /// Messages that fit the query and that `agent` may read; one more than is shown, to know that there are more.
+    async fn readable(&self, agent: &AgentName, query: Query) -> Result<Vec<Arc<Message>>> {
+        let mut found = Vec::new();
+        let mut messages = self.store.scan(query).await?.messages;
+        while let Some(event) = messages.next().await {
+            let Event::Message(delivery) = event? else { continue };
+            if delivery.message.readable_by(agent) {
+                found.push(delivery.message);
+            }
+            if found.len() > SHOWN {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Digits and hyphens, fewer than an id has. Anything else is a mistake and not a search.
+fn is_short_form(text: &str) -> bool {
+    (1..20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+}
+
+fn ambiguous(text: &str, found: &[Arc<Message>]) -> Error {
+    let list: Vec<String> = found
+        .iter()
+        .take(SHOWN)
+        .map(|message| format!("{} ({} -> {})", message.id, message.from, message.to))
+        .collect();
+    let more = if found.len() > SHOWN { ", and more" } else { "" };
+    let error =
+        Error::new(ErrorKind::Conflict, format!("`{text}` fits more than one message: {}{more}", list.join(", ")));
+    if found.iter().all(|message| message.id == found[0].id) {
+        error.help("these files share one id; move one of them away to reply to the other")
+    } else {
+        error.help("write more of the id")
+    }
+}

@@ -1,0 +1,191 @@
+//! `thread`: a conversation, found by its name or by any of its messages.
+//!
+//! A message belongs to a thread by name, or because it answers one that does. Messages that plain writers stored carry
+//! no name; their answers hold the thread together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fmail_api::{
+    AgentName, Context, Error, Event, Mail, MailState, Message, MessageId, Query, Reply, Response, Result, Since,
+    ThreadRequest,
+};
+use futures::StreamExt;
+
+use super::read::shelf_of;
+use crate::Operations;
+use crate::find::Found;
+use crate::mailbox::{Mailbox, Shelf};
+
+/// The longest chain of answers that is followed up to its beginning.
+const LONGEST_CHAIN: usize = 10_000;
+
+impl Operations {
+    /// The messages of a thread that the agent may read, the oldest first. An unknown thread is empty, not an error.
+    pub(crate) async fn thread(&self, context: &Context, request: ThreadRequest) -> Result<Reply> {
+        let text = request.id.trim();
+        if text.is_empty() {
+            return Err(Error::invalid("no thread is named").help("give its name, or the id of one of its messages"));
+        }
+        let thread = self.thread_of(&context.agent, text).await?;
+        let ids = self.members(&context.agent, &thread).await?;
+        let now = self.clock.now();
+        let mailbox = Mailbox::new(&*self.store, &context.agent, now);
+        let mut states = mailbox.states(&ids).await?;
+        states.retain(|_, state| *state != MailState::default());
+        let events = if ids.is_empty() {
+            futures::stream::empty().boxed()
+        } else {
+            self.store.scan(Query { ids, ..Query::default() }).await?.messages
+        };
+        let agent = context.agent.clone();
+        let events = events.filter_map(move |event| {
+            let event = match event {
+                Ok(Event::Message(delivery)) => with_state(&agent, delivery.message, &mut states, now).map(Ok),
+                other => Some(other),
+            };
+            async move { event }
+        });
+        Ok(Reply::streaming(Response::Thread { thread }, events.boxed()))
+    }
+
+    /// The name of the thread that a text means.
+    async fn thread_of(&self, agent: &AgentName, text: &str) -> Result<String> {
+        let looks_like_an_id = text.len() <= 20 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        let mut message = match looks_like_an_id {
+            false => return Ok(text.into()),
+            true => match self.look_for(agent, text).await {
+                Ok(Found::Message(message)) => message,
+                Ok(Found::Nothing(_)) => return Ok(text.into()),
+                // A thread may have a name of digits.
+                Err(error) if error.kind() == fmail_api::ErrorKind::NotFound => return Ok(text.into()),
+                Err(error) => return Err(error),
+            },
+        };
+        for _ in 0..LONGEST_CHAIN {
+            if let Some(thread) = &message.thread {
+                return Ok(thread.clone());
+            }
+            let Some(above) = message.reply_to else { break };
+            match self.look_for(agent, &above.to_string()).await? {
+                // A chain that bites its own tail has no beginning; its lowest id is as good as any.
+                Found::Message(next) if next.id < message.id => message = next,
+                _ => break,
+            }
+        }
+        Ok(message.id.to_string())
+    }
+
+    /// The ids of the thread's messages that the agent may read.
+    async fn members(&self, agent: &AgentName, thread: &str) -> Result<BTreeSet<MessageId>> {
+        let mut members = BTreeSet::new();
+        let mut named = self.store.scan(Query { thread: Some(thread.into()), ..Query::default() }).await?.messages;
+        while let Some(event) = named.next().await {
+            if let Event::Message(delivery) = event? {
+                members.insert(delivery.message.id);
+            }
+        }
+        members.extend(thread.parse::<MessageId>());
+        let Some(first) = members.first().copied() else { return Ok(members) };
+        // Answers have higher ids than what they answer, so that only what follows the first has to be looked at.
+        let before = MessageId::from_ticks(first.ticks().saturating_sub(1)).map(Since::Id);
+        let mut events = self.store.scan(Query { since: before, ..Query::default() }).await?.messages;
+        let (mut answers, mut hidden) = (BTreeMap::new(), BTreeSet::new());
+        while let Some(event) = events.next().await {
+            let Event::Message(delivery) = event? else { continue };
+            let message = delivery.message;
+            if !message.readable_by(agent) {
+                hidden.insert(message.id);
+            }
+            if let (Some(above), None) = (message.reply_to, &message.thread) {
+                answers.insert(message.id, above);
+            }
+        }
+        loop {
+            let joining: Vec<MessageId> =
+                answers.iter().filter(|(_, above)| members.contains(above)).map(|(id, _)| *id).collect();
+            if joining.is_empty() {
+                break;
+            }
+            for id in joining {
+                answers.remove(&id);
+                members.insert(id);
+            }
+        }
+        Ok(members.difference(&hidden).copied().collect())
+    }
+}
+
+/// The message as the agent sees it; one that it has deleted is gone.
+fn with_state(
+    agent: &AgentName,
+    message: Arc<Message>,
+    states: &mut BTreeMap<MessageId, MailState>,
+    now: fmail_api::Timestamp,
+) -> Option<Event> {
+    if !message.readable_by(agent) {
+        return None;
+    }
+    let state = states.remove(&message.id).unwrap_or_default();
+    if state.deleted.is_some() {
+        return None;
+    }
+    let standing = (shelf_of(agent, &message) == Some(Shelf::Mailbox)).then(|| state.standing(message.expires, now));
+    Some(Event::Mail(Box::new(Mail { message, state, standing })))
+}
+
+#[cfg(test)]
+mod tests {
+    use fmail_api::{ErrorKind, Event, Request, SendRequest, ThreadRequest};
+    use futures::StreamExt;
+    use futures::executor::block_on;
+
+    use crate::testing::Project;
+
+    fn thread(project: &Project, agent: &str, id: impl ToString) -> Vec<String> {
+        let reply = project.call(agent, Request::Thread(ThreadRequest { id: id.to_string() })).unwrap();
+        let bodies = reply.events.unwrap().map(|event| match event.unwrap() {
+            Event::Mail(mail) => mail.message.body.as_str().unwrap().to_string(),
+            other => panic!("{other:?}"),
+        });
+        block_on(bodies.collect())
+    }
+
+    fn answer(project: &Project, from: &str, to: &str, above: impl ToString, body: &str) -> fmail_api::MessageId {
+        let mut request = SendRequest::new(to.parse().unwrap(), body);
+        request.reply_to = Some(above.to_string());
+        project.try_send(from, request).unwrap().message.id
+    }
+
+    #[test]
+    fn plain_answers_find_together_from_any_of_them() {
+        let project = Project::new();
+        let one = project.send("alice", "task", "one").message.id;
+        project.send("alice", "task", "something else");
+        let two = answer(&project, "bob", "task", one, "two");
+        let three = answer(&project, "carol", "task", two, "three");
+        for id in [one, two, three] {
+            assert_eq!(thread(&project, "dave", id), ["one", "two", "three"]);
+        }
+        assert_eq!(thread(&project, "dave", &two.to_string()[9..]), ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn a_name_gathers_and_answers_inherit_it() {
+        let project = Project::new();
+        let mut request = SendRequest::new("task".parse().unwrap(), "one");
+        request.thread = Some("release-7".into());
+        let one = project.try_send("alice", request).unwrap().message.id;
+        answer(&project, "bob", "@alice", one, "two");
+        assert_eq!(thread(&project, "alice", "release-7"), ["one", "two"]);
+        assert_eq!(thread(&project, "carol", "release-7"), ["one"], "what others wrote to each other stays theirs");
+        assert!(thread(&project, "alice", "nothing").is_empty());
+        assert!(thread(&project, "alice", "20200101-000000-0000").is_empty());
+    }
+
+    #[test]
+    fn an_empty_name_is_refused() {
+        let error = Project::new().call("alice", Request::Thread(ThreadRequest { id: " ".into() })).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+    }
+}

@@ -7,8 +7,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 use fmail_api::ErrorKind;
 
 use crate::commands::{
-    completions, config, gc, init, log, quarantine, register, send, status, topics, watch, who, whoami,
+    ack, archive, check, completions, config, delete, gc, inbox, init, log, mark_read, mark_unread, quarantine, read,
+    receipt, register, reply, send, status, thread, topics, unarchive, watch, who, whoami,
 };
+use crate::run::NOTHING;
 
 /// Agents send and receive messages through topics and direct messages
 ///
@@ -49,6 +51,66 @@ pub(crate) enum Command {
     /// Prints each message when it arrives. Ends with 0 on timeout, when the count is reached, and when interrupted. A
     /// project that does not exist yet is waited for.
     Watch(watch::Watch),
+    /// Show your unread mail, the oldest first
+    ///
+    /// Shows the direct messages that you have neither read nor archived. That they were retrieved is noted for their
+    /// senders to see (`fmail receipt`); they stay unread. Needs FMAIL_AGENT.
+    Inbox(inbox::Inbox),
+    /// Ask whether you have unread mail
+    ///
+    /// Exits with 0 when there is unread mail, with 1 when there is none, and with another code when it cannot tell.
+    /// Changes nothing.
+    Check(check::Check),
+    /// Count your open mail
+    ///
+    /// Counts the direct messages that are not archived, and those of them that are unread. Changes nothing.
+    Count(check::Count),
+    /// Print messages and mark them read
+    ///
+    /// A message is marked when it has been printed. It stays open until it is archived. Messages of topics can be read
+    /// as well; what you sent to others is printed and left to them.
+    Read(read::Read),
+    /// Print messages and change nothing
+    ///
+    /// Prints messages that you may read: of topics, of your mailbox, and those that you sent.
+    Peek(read::Peek),
+    /// Acknowledge messages
+    ///
+    /// Marks messages read and agreed to. The sender sees it in `fmail receipt`.
+    Ack(ack::Ack),
+    /// Close messages that are done with
+    ///
+    /// An archived message is in no inbox any more; threads and the log keep it. Archiving twice is no failure.
+    Archive(archive::Archive),
+    /// Open archived messages again
+    ///
+    /// They are where they were: unread in the inbox, read outside it.
+    Unarchive(unarchive::Unarchive),
+    /// Mark messages read without printing them
+    ///
+    /// Prints the id of each message that was marked.
+    MarkRead(mark_read::MarkRead),
+    /// Mark messages unread
+    ///
+    /// They are in your inbox again. What the sender has seen in a receipt stays true.
+    MarkUnread(mark_unread::MarkUnread),
+    /// Delete messages from your mailbox for good
+    ///
+    /// Other recipients keep theirs; the file goes with the last of them.
+    Delete(delete::Delete),
+    /// Answer a message
+    ///
+    /// The answer goes to the sender, in the same thread, with Re: before the title. Prints the id of the stored message.
+    Reply(reply::Reply),
+    /// Show a conversation
+    ///
+    /// Shows the messages of a thread that you may read, the oldest first; on a terminal as a tree.
+    Thread(thread::Thread),
+    /// Show what became of a message
+    ///
+    /// Shows for every recipient whether and when the message was retrieved, read and acknowledged. For a message in a
+    /// topic, everyone who has read or acknowledged it is shown.
+    Receipt(receipt::Receipt),
     /// List the agents of this project
     ///
     /// An agent is active when it was seen within 90 seconds, idle within 30 minutes, offline after that. Sending, watching,
@@ -107,6 +169,7 @@ pub(crate) fn command_for(args: &[OsString]) -> clap::Command {
 /// The exit codes as the end of the long help.
 fn exit_codes() -> String {
     let mut text = String::from("Exit codes:\n    0  done; for watch also: timeout, count reached, interrupted");
+    let _ = write!(text, "\n  {NOTHING:>3}  check: there is no unread mail");
     for kind in ErrorKind::ALL {
         let lines = wrapped(&format!("{}: {}", kind.code(), kind.meaning()), 72).join("\n       ");
         // Writing into a string does not fail.

@@ -13,6 +13,7 @@ mod examples;
 mod follow;
 mod guard;
 mod identity;
+mod mail;
 mod names;
 mod output;
 mod render;
@@ -21,6 +22,7 @@ mod run;
 mod session;
 mod since;
 mod table;
+mod wait;
 
 pub use definition::command;
 pub use run::run;

@@ -14,6 +14,8 @@ pub(crate) enum Stop {
     Failed(Error),
     /// Nobody reads standard output any more.
     ReaderGone,
+    /// It did what it should, and there is nothing: `check` without mail.
+    Nothing,
 }
 
 impl From<Error> for Stop {

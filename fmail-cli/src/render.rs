@@ -35,11 +35,19 @@ impl Style {
 
 /// A message in this style, without the end of its last line.
 pub(crate) fn message(message: &Message, style: Style, now: Timestamp) -> String {
+    message_with(message, style, now, "")
+}
+
+/// The same with `marks` behind the recipients.
+pub(crate) fn message_with(message: &Message, style: Style, now: Timestamp, marks: &str) -> String {
+    let subject = message.subject.as_deref().filter(|subject| !subject.is_empty());
+    let subject = subject.map(|subject| format!(" [{}]", on_one_line(subject))).unwrap_or_default();
+    let marks = format!("{subject}{marks}");
     let to: Vec<String> = message.targets().iter().map(ToString::to_string).collect();
     let (id, from, to, body) = (message.id, &message.from, to.join(", "), body(&message.body));
     match style {
         Style::Json => message.to_line(),
-        Style::Plain => format!("{id} {from} -> {to}: {}", indented(&body)),
+        Style::Plain => format!("{id} {from} -> {to}{marks}: {}", indented(&body)),
         Style::Terminal { colour } => {
             let paint = |code: &str, text: &str| match colour {
                 true => format!("\x1b[{code}m{text}\x1b[0m"),
@@ -52,7 +60,7 @@ pub(crate) fn message(message: &Message, style: Style, now: Timestamp) -> String
                 Priority::Normal => String::new(),
             };
             let body = indented(&visible(&body));
-            format!("{head} {} -> {}{urgent}: {body}", paint("1;36", from.as_str()), paint("33", &to))
+            format!("{head} {} -> {}{urgent}{marks}: {body}", paint("1;36", from.as_str()), paint("33", &to))
         }
     }
 }

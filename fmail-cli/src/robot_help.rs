@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::commands::examples;
 use crate::definition::command;
 use crate::output::{Outcome, Output};
+use crate::run::NOTHING;
 
 const FLAG: &str = "--robot-help";
 
@@ -44,11 +45,47 @@ fn tree() -> Command {
     tree
 }
 
+/// Commands that the overview gives a line each: an agent that sends and watches can do without them.
+const MAILBOX: &[&str] = &[
+    "inbox",
+    "check",
+    "count",
+    "read",
+    "peek",
+    "ack",
+    "archive",
+    "unarchive",
+    "mark-read",
+    "mark-unread",
+    "delete",
+    "reply",
+    "thread",
+    "receipt",
+    "search",
+    "reserve",
+    "release",
+    "renew",
+    "reservations",
+    "guard",
+    "nudge",
+];
+
+/// What a command is called with, and what it does.
+fn one_line(one: &Command) -> String {
+    let usage = one.clone().render_usage().to_string();
+    let about = one.get_about().map(ToString::to_string).unwrap_or_default();
+    format!("{}  # {about}", usage.trim_start_matches("Usage: ").replace(" [OPTIONS]", ""))
+}
+
 /// Everything, briefly.
 fn overview() -> Value {
     let tree = tree();
+    let (further, main): (Vec<&Command>, Vec<&Command>) =
+        commands(&tree).partition(|one| MAILBOX.contains(&one.get_name()));
     let commands: Map<String, Value> =
-        commands(&tree).map(|one| (one.get_name().to_string(), Value::Object(brief(one)))).collect();
+        main.into_iter().map(|one| (one.get_name().to_string(), Value::Object(brief(one)))).collect();
+    let mailbox: Map<String, Value> =
+        further.into_iter().map(|one| (one.get_name().to_string(), one_line(one).into())).collect();
     json!({
         "name": "fmail",
         "version": env!("CARGO_PKG_VERSION"),
@@ -63,6 +100,7 @@ fn overview() -> Value {
                 a timeout is exit 0 with empty stdout",
         ],
         "commands": commands,
+        "mailbox": mailbox,
         "global_flags": global_flags(&tree),
         "patterns": patterns(),
         "env": env(),
@@ -228,6 +266,7 @@ fn storage() -> Value {
 fn exit_codes() -> Value {
     let mut codes = Map::new();
     codes.insert("0".into(), "done; for watch also timeout, count reached, interrupted".into());
+    codes.insert(NOTHING.to_string(), "check: no unread mail".into());
     for kind in ErrorKind::ALL {
         codes.insert(kind.exit_code().to_string(), format!("{}: {}", kind.code(), kind.meaning()).into());
     }
@@ -256,7 +295,7 @@ mod tests {
     fn the_overview_is_small_and_has_its_keys() {
         let overview = overview();
         let size = overview.to_string().len();
-        assert!(size <= 10_000, "{size} bytes");
+        assert!(size <= 12_000, "{size} bytes");
         for key in [
             "name",
             "version",
@@ -270,6 +309,9 @@ mod tests {
             "exit_codes",
         ] {
             assert!(!overview[key].is_null(), "{key}");
+        }
+        for (name, line) in overview["mailbox"].as_object().unwrap() {
+            assert!(line.as_str().unwrap().starts_with(&format!("fmail {name}")), "{line}");
         }
         for (name, one) in overview["commands"].as_object().unwrap() {
             for key in ["usage", "flags", "examples", "description"] {

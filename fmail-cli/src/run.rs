@@ -31,10 +31,14 @@ fn execute(fmail: Fmail) -> Outcome {
     commands::execute(fmail.command, environment, fmail.set)
 }
 
+/// The exit code of a question whose answer is no. No failure has it.
+pub(crate) const NOTHING: u8 = 1;
+
 fn finish(outcome: Outcome) -> ExitCode {
     match outcome {
         // Whoever read our output has seen enough, as `head` has: that is no failure of ours.
         Ok(()) | Err(Stop::ReaderGone) => ExitCode::SUCCESS,
+        Err(Stop::Nothing) => ExitCode::from(NOTHING),
         Err(Stop::Failed(error)) => {
             report(&error);
             ExitCode::from(error.kind().exit_code())
@@ -74,6 +78,7 @@ fn unquoted(error: &clap::Error, text: &str) -> Option<&'static str> {
     let commands = [
         ("Usage: fmail send ", "fmail send task \"hello world\""),
         ("Usage: fmail status ", "fmail status \"building main\""),
+        ("Usage: fmail reply ", "fmail reply 0042 \"hello world\""),
     ];
     commands.into_iter().find(|(usage, _)| text.contains(usage)).map(|(_, command)| command)
 }

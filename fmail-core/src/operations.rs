@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fmail_api::{Client, Clock, Context, Reply, Request, Response, Result, Store};
+use fmail_api::{Client, Clock, Context, Reply, Request, Response, Result, Store, Timestamp};
 
 use crate::nudges::Nudges;
 
@@ -23,6 +23,12 @@ impl Operations {
     /// lasting one by [`Operations::identified_by`].
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Operations { store, clock, store_id: format!("{:016x}", random()), nudges: Arc::default() }
+    }
+
+    /// The time as records of mail keep it: to the millisecond, which is more than any reader needs.
+    pub(crate) fn moment(&self) -> Timestamp {
+        let nanos = self.clock.now().unix_nanos();
+        Timestamp::from_unix_nanos(nanos - nanos.rem_euclid(1_000_000))
     }
 
     /// The same operations, which name their store like this in `hello`.

@@ -1,15 +1,27 @@
 //! One file per command: its arguments, its examples, and what it does.
 
+pub(crate) mod ack;
+pub(crate) mod archive;
+pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod delete;
 pub(crate) mod gc;
+pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod log;
+pub(crate) mod mark_read;
+pub(crate) mod mark_unread;
 pub(crate) mod quarantine;
+pub(crate) mod read;
+pub(crate) mod receipt;
 pub(crate) mod register;
+pub(crate) mod reply;
 pub(crate) mod send;
 pub(crate) mod status;
+pub(crate) mod thread;
 pub(crate) mod topics;
+pub(crate) mod unarchive;
 pub(crate) mod watch;
 pub(crate) mod who;
 pub(crate) mod whoami;
@@ -37,6 +49,20 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 Command::Status(command) => command.run(&place),
                 Command::Topics(command) => command.run(&place),
                 Command::Gc(command) => command.run(&place),
+                Command::Inbox(command) => command.run(&place),
+                Command::Check(command) => command.run(&place),
+                Command::Count(command) => command.run(&place),
+                Command::Read(command) => command.run(&place),
+                Command::Peek(command) => command.run(&place),
+                Command::Ack(command) => command.run(&place),
+                Command::Archive(command) => command.run(&place),
+                Command::Unarchive(command) => command.run(&place),
+                Command::MarkRead(command) => command.run(&place),
+                Command::MarkUnread(command) => command.run(&place),
+                Command::Delete(command) => command.run(&place),
+                Command::Reply(command) => command.run(&place),
+                Command::Thread(command) => command.run(&place),
+                Command::Receipt(command) => command.run(&place),
                 Command::Whoami(command) => command.run(&place),
                 Command::Config(command) => command.run(&place),
                 Command::Quarantine(command) => command.run(&place),
@@ -55,6 +81,20 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "who" => who::EXAMPLES,
         "register" => register::EXAMPLES,
         "status" => status::EXAMPLES,
+        "inbox" => inbox::EXAMPLES,
+        "check" => check::EXAMPLES,
+        "count" => check::COUNT_EXAMPLES,
+        "read" => read::EXAMPLES,
+        "peek" => read::PEEK_EXAMPLES,
+        "ack" => ack::EXAMPLES,
+        "archive" => archive::EXAMPLES,
+        "unarchive" => unarchive::EXAMPLES,
+        "mark-read" => mark_read::EXAMPLES,
+        "mark-unread" => mark_unread::EXAMPLES,
+        "delete" => delete::EXAMPLES,
+        "reply" => reply::EXAMPLES,
+        "thread" => thread::EXAMPLES,
+        "receipt" => receipt::EXAMPLES,
         "topics" => topics::EXAMPLES,
         "gc" => gc::EXAMPLES,
         "init" => init::EXAMPLES,

@@ -41,7 +41,7 @@ impl Operations {
         let ids = BTreeSet::from([message.id]);
         for target in message.targets() {
             let Target::Agent(agent) = target else { return Ok(false) };
-            let states = Mailbox::new(&*self.store, &agent, self.clock.now()).states(&ids).await?;
+            let states = Mailbox::new(&*self.store, &agent, self.moment()).states(&ids).await?;
             if states.get(&message.id).is_none_or(|state| state.deleted.is_none()) {
                 return Ok(false);
             }
@@ -52,7 +52,7 @@ impl Operations {
     /// Remembers that the message was deleted here, so that a peer does not bring it back.
     async fn bury(&self, message: &Message) -> Result<()> {
         let identity = message.identity();
-        let grave = json!({"hash": identity.hash, "deleted": self.clock.now().whole_seconds()});
+        let grave = json!({"hash": identity.hash, "deleted": self.moment().whole_seconds()});
         self.change_value(&RecordKey::tombstones(&identity.origin.day()), |value| {
             let mut graves = value.as_object().cloned().unwrap_or_default();
             graves.insert(identity.origin.to_string(), grave.clone());

@@ -20,14 +20,14 @@ impl Operations {
     /// How much open mail the agent has. Nothing changes.
     pub(crate) async fn count(&self, context: &Context) -> Result<MailCount> {
         access::named(context, "an inbox")?;
-        Mailbox::new(&*self.store, &context.agent, self.clock.now()).count().await
+        Mailbox::new(&*self.store, &context.agent, self.moment()).count().await
     }
 
     /// The agent's own mail, the oldest first. Unless it only peeks, the messages count as retrieved from now on, which
     /// changes nothing about where they are shown.
     pub(crate) async fn inbox(&self, context: &Context, request: InboxRequest) -> Result<Reply> {
         access::named(context, "an inbox")?;
-        let now = self.clock.now();
+        let now = self.moment();
         let mailbox = Mailbox::new(&*self.store, &context.agent, now);
         let mut ids = match request.folder {
             Folder::Unread => mailbox.unread().await?,

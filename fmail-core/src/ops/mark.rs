@@ -50,7 +50,7 @@ impl Operations {
         if !bulk.all && bulk.before.is_none() && bulk.from.is_none() {
             return Err(Error::invalid("nothing says which messages").help("give --all, --from or --older-than"));
         }
-        let mailbox = Mailbox::new(&*self.store, &context.agent, self.clock.now());
+        let mailbox = Mailbox::new(&*self.store, &context.agent, self.moment());
         let mut ids = match request.mark {
             Mark::Retrieved | Mark::Read => mailbox.unread().await?,
             Mark::Unread | Mark::Acknowledged | Mark::Archived => mailbox.open().await?,
@@ -73,7 +73,7 @@ impl Operations {
         shelf: Shelf,
         ids: &BTreeSet<MessageId>,
     ) -> Result<Vec<Marked>> {
-        let now = self.clock.now();
+        let now = self.moment();
         let mailbox = Mailbox::new(&*self.store, &context.agent, now);
         let token = request.token.as_deref();
         let change = |id, state: &MailState| transition(request.mark, id, state, token, now);

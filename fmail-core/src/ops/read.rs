@@ -33,7 +33,7 @@ impl Operations {
     }
 
     async fn read_one(&self, context: &Context, message: Arc<Message>, request: &ReadRequest) -> Result<Mail> {
-        let now = self.clock.now();
+        let now = self.moment();
         let mailbox = Mailbox::new(&*self.store, &context.agent, now);
         let ids = BTreeSet::from([message.id]);
         let shelf = shelf_of(&context.agent, &message);

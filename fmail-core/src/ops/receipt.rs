@@ -22,7 +22,7 @@ impl Operations {
                 Target::Topic(_) => in_topic = true,
                 Target::Agent(agent) => {
                     let state = self.state_for(&agent, Shelf::Mailbox, &message).await?.unwrap_or_default();
-                    recipients.push(told(agent, &message, state, self.clock.now()));
+                    recipients.push(told(agent, &message, state, self.moment()));
                 }
             }
         }
@@ -32,7 +32,7 @@ impl Operations {
                     continue;
                 }
                 if let Some(state) = self.state_for(&agent, Shelf::Topic, &message).await? {
-                    recipients.push(told(agent, &message, state, self.clock.now()));
+                    recipients.push(told(agent, &message, state, self.moment()));
                 }
             }
         }
@@ -41,7 +41,7 @@ impl Operations {
     }
 
     async fn state_for(&self, agent: &AgentName, shelf: Shelf, message: &Message) -> Result<Option<MailState>> {
-        let mailbox = Mailbox::new(&*self.store, agent, self.clock.now());
+        let mailbox = Mailbox::new(&*self.store, agent, self.moment());
         Ok(mailbox.states_on(shelf, &BTreeSet::from([message.id])).await?.remove(&message.id))
     }
 

@@ -29,7 +29,7 @@ impl Operations {
         }
         let thread = self.thread_of(&context.agent, text).await?;
         let ids = self.members(&context.agent, &thread).await?;
-        let now = self.clock.now();
+        let now = self.moment();
         let mailbox = Mailbox::new(&*self.store, &context.agent, now);
         let mut states = mailbox.states(&ids).await?;
         states.retain(|_, state| *state != MailState::default());

@@ -6,12 +6,15 @@
 //!
 //! Each operation is a file under `ops/`. No operation knows which store it runs on, and none goes around the
 //! [`fmail_api::Store`] trait.
+//!
+//! [`paths`] holds the patterns that paths are reserved by.
 
 mod access;
 mod fanout;
 mod near;
 mod operations;
 mod ops;
+pub mod paths;
 mod presence;
 #[cfg(test)]
 mod testing;
@@ -19,4 +22,5 @@ mod testing;
 pub use fanout::{Blocking, Fanout};
 pub use near::near_names;
 pub use operations::Operations;
+pub use paths::PathPattern;
 pub use presence::RENEW_AFTER;

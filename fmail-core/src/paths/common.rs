@@ -54,7 +54,7 @@ pub(super) struct Search {
 /// One character for each pair of edges is enough to try. [`super::automaton::Label::meet`] gives a dot only when it
 /// must, and what can follow after `.` or `..` can also follow after any other name.
 pub(super) fn search(left: &Automaton, right: &Automaton) -> Search {
-    let mut frontier = Frontier::new(right.states.len(), left.states.len());
+    let mut frontier = Frontier::new(left.states.len(), right.states.len());
     frontier.add(0, 0, Segment::Root, 0, None);
     let (mut at, mut steps) = (0, 0);
     while at < frontier.visits.len() {
@@ -87,7 +87,7 @@ struct Frontier {
 }
 
 impl Frontier {
-    fn new(rights: usize, lefts: usize) -> Self {
+    fn new(lefts: usize, rights: usize) -> Self {
         Frontier { visits: Vec::new(), seen: vec![0; (lefts * rights * Segment::COUNT).div_ceil(64)], rights }
     }
 

@@ -6,6 +6,8 @@
 //!
 //! Each operation is a file under `ops/`. No operation knows which store it runs on, and none goes around the
 //! [`fmail_api::Store`] trait.
+//!
+//! [`paths`] holds the patterns that paths are reserved by.
 
 mod access;
 mod fanout;
@@ -15,6 +17,7 @@ mod near;
 mod nudges;
 mod operations;
 mod ops;
+pub mod paths;
 mod presence;
 #[cfg(test)]
 mod testing;
@@ -22,4 +25,5 @@ mod testing;
 pub use fanout::{Blocking, Fanout};
 pub use near::near_names;
 pub use operations::Operations;
+pub use paths::PathPattern;
 pub use presence::RENEW_AFTER;

@@ -1,5 +1,5 @@
 //! The conformance suite: what every store of fmail promises, one case or more for each numbered rule of
-//! [`fmail_api::Store`].
+//! [`fmail_api::Store`], and the cases of mail, which run the operations of fmail-core over the store.
 //!
 //! A backend runs it in a test of its own, without the standard harness (`harness = false`), so that every case is one
 //! named test:
@@ -37,9 +37,11 @@ mod case;
 mod cases;
 mod crash;
 mod kit;
+mod mail;
 mod run;
 
 pub use case::{Bench, Case, Factory, Failure, Need, Subject, Verdict};
 pub use cases::cases;
 pub use crash::{Work, write_until_killed};
+pub use mail::mail_cases;
 pub use run::{DEADLINE, Outcome, run, trials};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fmail_api::Result;
 use libtest_mimic::{Completion, Trial};
 
-use crate::{Bench, Case, Factory, Subject, cases};
+use crate::{Bench, Case, Factory, Subject, cases, mail_cases};
 
 /// How long a case may take. The slowest takes a few seconds on a busy machine; what takes longer hangs.
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -76,5 +76,5 @@ where
             Outcome::Failed(sentence) => Err(format!("rule {}: {sentence}", case.rule).into()),
         })
     };
-    cases().map(trial).collect()
+    cases().chain(mail_cases()).map(trial).collect()
 }

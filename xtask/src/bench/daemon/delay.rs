@@ -71,18 +71,18 @@ pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result
 /// Everyone who runs: first those who sync nothing, then those who sync a message before they answer.
 fn sides(servers: &Servers) -> Result<Vec<Side>> {
     let mut sides = Vec::new();
-    if let Ok(redis) = &servers.redis {
+    if let Some(redis) = &servers.redis {
         sides.push(Side::new(format!("{} `PUBLISH`", redis.name), redis.channel()?)?);
     }
-    if let Ok(nats) = &servers.nats {
+    if let Some(nats) = &servers.nats {
         sides.push(Side::new(&nats.name, nats.script()?)?);
     }
-    let nats = servers.nats.is_ok().then(|| sides.len() - 1);
+    let nats = servers.nats.is_some().then(|| sides.len() - 1);
     sides.push(Side::new("forged, `durability = \"os\"`", servers.os.script()?)?.against(nats));
-    if let Ok(redis) = &servers.redis {
+    if let Some(redis) = &servers.redis {
         sides.push(Side::new(format!("{} `XREAD BLOCK`", redis.name), redis.numbered_stream()?)?);
     }
-    let redis = servers.redis.is_ok().then(|| sides.len() - 1);
+    let redis = servers.redis.is_some().then(|| sides.len() - 1);
     sides.push(Side::new("forged, durable", servers.disk.script()?)?.against(redis));
     Ok(sides)
 }

@@ -21,12 +21,20 @@ use self::redis::Redis;
 use super::report::Report;
 use super::stage::Stage;
 
-/// Everything that is measured here, running. What could not be started says why.
+/// Everything that is measured here, running.
 struct Servers {
     disk: Forged,
     os: Forged,
-    redis: std::result::Result<Redis, String>,
-    nats: std::result::Result<Nats, String>,
+    redis: Option<Redis>,
+    nats: Option<Nats>,
+}
+
+/// What a row shows for a server that is not there.
+const NOT_MEASURED: &str = "not measured";
+
+/// A server of others, or the reason why it is left out. Not in the table: it is about this machine.
+fn available<T>(name: &str, started: Result<T>) -> Option<T> {
+    started.inspect_err(|error| eprintln!("{name} is not measured: {error}")).ok()
 }
 
 /// How much is measured.
@@ -49,12 +57,11 @@ impl Effort {
 
 /// Adds the rows of these measurements.
 pub fn measure(stage: &Stage, rounds: usize, report: &mut Report) -> Result<()> {
-    let told = |error: fmail_api::Error| error.to_string();
     let servers = Servers {
         disk: Forged::start(stage, "disk")?,
         os: Forged::start(stage, "os")?,
-        redis: Redis::start(stage).map_err(told),
-        nats: Nats::start(stage).map_err(told),
+        redis: available("Redis", Redis::start(stage)),
+        nats: available("NATS", Nats::start(stage)),
     };
     let effort = Effort::of(rounds);
     sends::measure(&servers, effort, report)?;

@@ -3,83 +3,74 @@
 mod common;
 
 use std::io::{ErrorKind, Write};
+use std::net::Shutdown;
 use std::time::Duration;
 
-use common::Place;
+use common::{Place, Raw};
+use fmail_fuzz::{Dice, Kind, broken, first_seed, requests, truncations};
+use fmail_transports::wire;
 
 const SEND: &str = r#"{"cmd":"send","agent":"architect","host":"build-server","to":"task","body":{"a":[1,"é"]},"priority":"high","tags":["urgent"],"req_id":"c1"}"#;
-const WATCH: &str = r#"{"cmd":"watch","agent":"a","topic":"@a","since":"2026-01-10T15:00:00Z","req_id":"w1"}"#;
 
-/// A generator of numbers that is the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % sides as u64) as usize
-    }
-}
-
-/// Ten thousand lines that are wrong, each in its own way. None contains the end of a line.
-fn malformed() -> Vec<Vec<u8>> {
-    let mut lines: Vec<Vec<u8>> = Vec::new();
-    for valid in [SEND, WATCH] {
-        lines.extend((0..valid.len()).map(|length| valid.as_bytes()[..length].to_vec()));
-    }
+/// Ten thousand lines that are not requests: everything that a request begins with, some that are known to be nasty, and
+/// as many of each kind as there is room for. None contains the end of a line.
+fn malformed(dice: &mut Dice) -> Vec<Vec<u8>> {
+    let mut lines: Vec<Vec<u8>> = truncations().map(Into::into).collect();
     lines.extend(["null", "true", "1e999", "\"", "{\"cmd\":", "{\"cmd\":{}}", "{}{}", "\u{feff}{}"].map(Into::into));
     lines.push(format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)).into());
-    lines.push(
-        format!("{{\"cmd\":\"send\",\"agent\":\"a\",\"to\":\"t\",\"body\":{}1{}}}", "[".repeat(500), "]".repeat(500))
-            .into(),
-    );
-    let mut dice = Dice(0x2545_f491_4f6c_dd1d);
-    while lines.len() < 10_000 {
-        let mut line = [SEND, WATCH][dice.roll(2)].as_bytes().to_vec();
-        match dice.roll(3) {
-            // Bytes that cannot stand in any text.
-            0 => (0..=dice.roll(4)).for_each(|_| {
-                let place = dice.roll(line.len());
-                line[place] = 0xf8 | dice.roll(8) as u8;
-            }),
-            // A character in a place where none belongs.
-            1 => {
-                let braces = [b'{', b'}', b'[', b']', b'"', b':', b',', 0];
-                line = (0..dice.roll(60) + 1).map(|_| braces[dice.roll(8)]).collect();
-            }
-            // A field whose value is of another type.
-            _ => {
-                let field = ["cmd", "agent", "to", "tags", "priority", "req_id", "host"][dice.roll(7)];
-                let value = ["{}", "[1]", "true", "[[]]", "{\"a\":1}"][dice.roll(5)];
-                line = format!("{{\"cmd\":\"send\",\"agent\":\"a\",\"body\":1,\"to\":\"x y\",\"{field}\":{value}}}")
-                    .into();
-            }
+    let is_valid = |line: &[u8]| wire::parse(line).call.is_ok();
+    for kind in Kind::ALL.into_iter().cycle() {
+        if lines.len() >= 10_000 {
+            break;
         }
-        lines.push(line);
+        lines.push(broken(dice, kind, is_valid));
     }
-    lines.retain(|line| !line.contains(&b'\n'));
     lines
+}
+
+/// Sends lines in pieces that have nothing to do with where they end, and requires that each is refused by one line.
+#[track_caller]
+fn refused(raw: &mut Raw, dice: &mut Dice, lines: &[Vec<u8>]) {
+    let bytes: Vec<u8> = lines.iter().flat_map(|line| line.iter().chain(b"\n")).copied().collect();
+    let mut rest = &bytes[..];
+    while !rest.is_empty() {
+        let (piece, behind) = rest.split_at((1 + dice.roll(2 * bytes.len())).min(rest.len()));
+        raw.bytes(piece);
+        rest = behind;
+    }
+    for line in lines {
+        let answer = raw.json();
+        assert_eq!(answer["ok"], false, "{}: {answer}", line.escape_ascii());
+        assert!(answer["error"]["code"].is_string(), "{}: {answer}", line.escape_ascii());
+    }
 }
 
 #[test]
 fn ten_thousand_malformed_lines_are_each_refused() {
+    let seed = first_seed();
+    println!("FMAIL_TEST_FUZZ_SEED={seed}");
     let place = Place::new();
     let daemon = place.start(&[]);
     let mut undisturbed = place.connect();
     undisturbed.ask(r#"{"cmd":"watch","agent":"b"}"#);
-    let lines = malformed();
-    let mut raw = place.connect();
-    let before = daemon.memory();
-    for line in &lines {
-        raw.bytes(line).bytes("\n");
-        let answer = raw.json();
-        assert_eq!(answer["ok"], false, "{}: {answer}", String::from_utf8_lossy(line));
+    let mut dice = Dice::new(seed);
+    let lines = malformed(&mut dice);
+    // Before `hello` and behind it, a connection reads its lines in different places.
+    let (mut plain, mut greeted, mut good) = (place.connect(), place.connect(), place.connect());
+    greeted.ask(r#"{"cmd":"hello","agent":"a"}"#);
+    let (before, mut sent) = (daemon.memory(), 2);
+    for (number, group) in lines.chunks(10).enumerate() {
+        refused(if number % 2 == 0 { &mut plain } else { &mut greeted }, &mut dice, group);
+        if number % 50 == 0 {
+            assert_eq!(good.ask(SEND)["ok"], true);
+            assert_eq!(undisturbed.json()["msg"]["body"]["a"][1], "é");
+            sent += 1;
+        }
     }
     assert!(daemon.memory() < before + 16 * 1024 * 1024, "{} bytes, before {before}", daemon.memory());
-    assert_eq!(raw.ask(SEND)["ok"], true);
-    assert_eq!(undisturbed.json()["msg"]["body"]["a"][1], "é");
-    assert_eq!(place.stored("task").len(), 1);
+    assert_eq!(plain.ask(SEND)["ok"], true);
+    assert_eq!(greeted.ask(SEND)["ok"], true);
+    assert_eq!(place.stored("task").len(), sent);
 }
 
 #[test]
@@ -92,6 +83,20 @@ fn truncated_requests_of_peers_that_go_away_do_nothing() {
     }
     assert_eq!(place.connect().ask(SEND)["ok"], true);
     assert_eq!(place.stored("task").len(), 1);
+}
+
+#[test]
+fn a_line_that_is_cut_off_is_refused_and_the_connection_closed() {
+    let place = Place::new();
+    let _daemon = place.start(&[]);
+    for line in requests() {
+        // Also with nothing but its end missing: whoever was cut off there cannot know whether it was read.
+        let mut raw = place.connect();
+        raw.bytes(line).unix.as_ref().unwrap().shutdown(Shutdown::Write).unwrap();
+        assert_eq!(raw.json()["error"]["code"], "invalid_request", "{line}");
+        raw.closed();
+    }
+    assert_eq!(place.stored("task").len(), 0);
 }
 
 #[test]
@@ -165,8 +170,7 @@ fn a_peer_that_sends_and_never_reads_holds_up_only_itself() {
 fn a_thousand_idle_watchers_are_cheap() {
     let place = Place::new();
     let daemon = place.start(&[]);
-    let mut watchers: Vec<common::Raw> =
-        (0..if may_open(2_500) { 1_000 } else { 300 }).map(|_| place.connect()).collect();
+    let mut watchers: Vec<Raw> = (0..if may_open(2_500) { 1_000 } else { 300 }).map(|_| place.connect()).collect();
     for (n, watcher) in watchers.iter_mut().enumerate() {
         assert_eq!(watcher.ask(&format!("{{\"cmd\":\"watch\",\"agent\":\"a{n}\"}}"))["ok"], true);
     }

@@ -28,7 +28,7 @@ pub fn provide() -> Result<()> {
         return Ok(());
     }
     let packages: Vec<&str> = missing.iter().flat_map(|tool| tool.packages).copied().collect();
-    if rustix::process::geteuid().is_root() && find("apt-get").is_some() {
+    if may_install() {
         eprintln!("installing {} with apt-get, for the tests", packages.join(", "));
         install(&packages)?;
     }
@@ -39,6 +39,19 @@ pub fn provide() -> Result<()> {
     let list: Vec<String> = missing.iter().map(|tool| format!("{} ({})", tool.program, tool.why)).collect();
     Err(Error::new(ErrorKind::NotFound, format!("the tests need programs that are not installed: {}", list.join("; ")))
         .help(format!("on Debian or Ubuntu: sudo apt-get install {}", packages.join(" "))))
+}
+
+/// Where a program is that only one task needs; installed where that is possible without asking, else nothing.
+pub fn obtain(program: &str, packages: &[&str], why: &str) -> Result<Option<PathBuf>> {
+    if find(program).is_none() && may_install() {
+        eprintln!("installing {} with apt-get, for {why}", packages.join(", "));
+        install(packages)?;
+    }
+    Ok(find(program))
+}
+
+fn may_install() -> bool {
+    rustix::process::geteuid().is_root() && find("apt-get").is_some()
 }
 
 fn missing() -> Vec<&'static Tool> {

@@ -96,9 +96,30 @@ pub fn answer(response: &Response, req_id: Option<&ReqId>, style: Style) -> Stri
     line.end(req_id)
 }
 
+/// The longest sentence of an error, in characters. Errors quote what they found, and nobody wants a megabyte back.
+const MAX_SENTENCE: usize = 2_000;
+
 /// The line that refuses a request or ends a stream.
 pub fn failure(error: &Error, req_id: Option<&ReqId>) -> String {
-    LineWriter::new().json("ok", "false").field("error", error).end(req_id)
+    let line = LineWriter::new().json("ok", "false");
+    let is_long = |text: &str| text.chars().nth(MAX_SENTENCE).is_some();
+    if !is_long(error.message()) && !error.help_text().is_some_and(is_long) {
+        return line.field("error", error).end(req_id);
+    }
+    let brief = Error::new(error.kind(), shortened(error.message()));
+    let brief = match error.help_text() {
+        Some(help) => brief.help(shortened(help)),
+        None => brief,
+    };
+    line.field("error", &brief).end(req_id)
+}
+
+/// The text, or its beginning and how much is left out.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_SENTENCE) {
+        None => text.into(),
+        Some((end, _)) => format!("{} [{} bytes more]", &text[..end], text.len() - end),
+    }
 }
 
 /// The line of an event, if it has one for this peer.
@@ -179,6 +200,15 @@ mod tests {
                    \"time\":\"2026-01-10T15:30:00Z\",\"body\":\"implement auth\"},\"cursor\":\"x:1\"";
         assert_eq!(event(&delivery, c1().as_ref(), Style::Plain).unwrap(), format!("{msg}}}\n"));
         assert_eq!(event(&delivery, c1().as_ref(), Style::Full).unwrap(), format!("{msg},\"req_id\":\"c1\"}}\n"));
+    }
+
+    #[test]
+    fn an_error_that_quotes_a_megabyte_says_how_much_it_leaves_out() {
+        let error = Error::invalid("é".repeat(500_000)).help("x".repeat(500_000));
+        let line = failure(&error, None);
+        assert!(line.len() < 3 * MAX_SENTENCE + 200, "{} bytes", line.len());
+        assert!(line.contains("éé [996000 bytes more]\"") && line.contains("xx [498000 bytes more]\""), "{line}");
+        assert!(failure(&Error::invalid("é".repeat(MAX_SENTENCE)), None).contains("éé\""));
     }
 
     #[test]

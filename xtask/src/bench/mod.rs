@@ -3,6 +3,7 @@
 //! Every comparison is made inside one run, with the things compared taking turns: machines differ and drift, ratios
 //! much less. Figures are medians. A goal that is missed is shown as missed and fails nothing.
 
+mod daemon;
 mod latency;
 mod report;
 mod scale;
@@ -16,7 +17,7 @@ use fmail_api::Result;
 use report::Report;
 use stage::Stage;
 
-/// Measure sending, watching and scale, with ratios
+/// Measure sending, watching, scale and the daemon, with ratios
 #[derive(Debug, clap::Args)]
 pub struct Bench {
     /// How often each thing is measured
@@ -25,8 +26,11 @@ pub struct Bench {
     /// Few rounds, for a first look
     #[arg(long)]
     quick: bool,
-    /// Put the table into docs/benchmarks.md
+    /// Only what concerns the daemon
     #[arg(long)]
+    daemon: bool,
+    /// Put the table into docs/benchmarks.md
+    #[arg(long, conflicts_with = "daemon")]
     write: bool,
 }
 
@@ -36,10 +40,13 @@ impl Bench {
         let rounds = self.rounds.unwrap_or(if self.quick { 30 } else { 200 }).max(1);
         let stage = Stage::set()?;
         let mut report = Report::default();
-        send::measure(&stage, rounds, &mut report)?;
-        latency::measure(&stage, rounds, &mut report)?;
-        writers::measure(&stage, rounds, &mut report)?;
-        scale::measure(&stage, rounds, &mut report)?;
+        if !self.daemon {
+            send::measure(&stage, rounds, &mut report)?;
+            latency::measure(&stage, rounds, &mut report)?;
+            writers::measure(&stage, rounds, &mut report)?;
+            scale::measure(&stage, rounds, &mut report)?;
+        }
+        daemon::measure(&stage, rounds, &mut report)?;
         let text = report.text(&stage, rounds);
         print!("{text}");
         if self.write { report::write(&text) } else { Ok(()) }

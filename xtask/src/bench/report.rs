@@ -56,12 +56,14 @@ impl Report {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = Timestamp::from_unix(now.as_secs() as i64, 0).to_string();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut text = format!(
-            "{}, {cores} cores, Linux {}, {}, {rounds} rounds, medians:\n\n",
-            &now[..10],
-            kernel(),
-            file_system(stage.directory()),
-        );
+        let place = file_system(stage.directory());
+        let (day, kernel, table) = (&now[..10], kernel(), self.table());
+        format!("{day}, {cores} cores, Linux {kernel}, {place}, {rounds} rounds, medians:\n\n{table}")
+    }
+
+    /// The rows, every column as wide as its widest cell.
+    fn table(&self) -> String {
+        let mut text = String::new();
         let header = Row {
             what: "measurement".into(),
             figure: "figure".into(),
@@ -155,5 +157,22 @@ mod tests {
             assert_eq!(shown_seconds(seconds), text);
         }
         assert_eq!(shown(Duration::from_millis(2_340)), "2.34 s");
+    }
+
+    #[test]
+    fn the_table_is_markdown_with_even_columns() {
+        let mut report = Report::default();
+        report.figure("1 sender, Redis", "not measured");
+        report.compared("1 sender", "p50 7 µs", 0.5, "NATS 2.15.1");
+        report.goal("at most 1 x", true);
+        let table = report.table();
+        let lines: Vec<&str> = table.lines().collect();
+        let expected = [
+            "| measurement     |       figure | ratio              | goal             |",
+            "| --------------- | -----------: | ------------------ | ---------------- |",
+            "| 1 sender, Redis | not measured |                    |                  |",
+            "| 1 sender        |     p50 7 µs | 0.50 x NATS 2.15.1 | at most 1 x: met |",
+        ];
+        assert_eq!(lines, expected);
     }
 }

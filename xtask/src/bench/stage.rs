@@ -43,7 +43,8 @@ impl Stage {
             fixture::copy(messages, &root)?;
         }
         // The first call in a project does what later ones find done: it creates files, and it indexes what is there.
-        succeed(&mut self.fmail(&root, &["send", "bench", "the first message"]))?;
+        // It also has to be told where: the target directory mostly lies in a repository, whose root would be the project.
+        succeed(self.fmail(&root, &["send", "bench", "the first message"]).env("FMAIL_ROOT", &root))?;
         rustix::fs::sync();
         Ok(root)
     }
@@ -67,6 +68,11 @@ impl Stage {
         self.command(&self.fmail, project, arguments)
     }
 
+    /// A daemon for a project.
+    pub fn forged(&self, project: &Path) -> Command {
+        self.command(&self.fmail.with_file_name("forged"), project, &["--log", "warn"])
+    }
+
     /// A send of the C program.
     pub fn send_in_c(&self, project: &Path) -> Command {
         self.command(&self.send_in_c, project, &["."])
@@ -86,7 +92,7 @@ impl Stage {
 
     /// All commands are made alike, so that starting them costs alike. The environment is empty: neither the caller's
     /// identity nor the caller's configuration may change what is measured.
-    fn command(&self, program: &Path, directory: &Path, arguments: &[&str]) -> Command {
+    pub fn command(&self, program: &Path, directory: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(directory);
         command.env_clear().env("HOME", self.directory()).env("FMAIL_AGENT", "bench");

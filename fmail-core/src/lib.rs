@@ -13,6 +13,7 @@ mod near;
 mod operations;
 mod ops;
 mod presence;
+mod search;
 #[cfg(test)]
 mod testing;
 
@@ -20,3 +21,4 @@ pub use fanout::{Blocking, Fanout};
 pub use near::near_names;
 pub use operations::Operations;
 pub use presence::RENEW_AFTER;
+pub use search::{SearchColumn, SearchQuery};

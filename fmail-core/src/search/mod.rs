@@ -81,7 +81,7 @@ pub use column::SearchColumn;
 use expression::Expression;
 use plan::Plan;
 
-/// Which messages a search is for.
+/// Which messages a search is for, in FTS5's query language; `docs/search.md` shows it by examples.
 ///
 /// It is made by parsing, and `Display` gives its canonical text: two queries are equal when their canonical texts are,
 /// and as JSON a query is that text.

@@ -1,16 +1,4 @@
-//! Reads a query: FTS5's grammar by recursive descent.
-//!
-//! ```text
-//! query    = conj { "OR" conj }
-//! conj     = except { "AND" except }
-//! except   = operand { "NOT" operand }
-//! operand  = "(" query ")" | filter "(" query ")" | row
-//! row      = [ filter ] group { [ filter ] group }          all of them hold; binds tighter than any operator
-//! group    = phrase | "^" phrase | "NEAR" "(" phrase { phrase } [ "," digits ] ")"
-//! phrase   = string [ "*" ] { "+" string [ "*" ] }
-//! filter   = [ "-" ] ( column | "{" column { column } "}" ) ":"
-//! string   = bareword | '"' characters '"'
-//! ```
+//! Reads a query: the grammar in the documentation of the module, by recursive descent, a function for each rule.
 
 use fmail_api::{Error, Result};
 

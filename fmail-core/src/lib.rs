@@ -19,6 +19,7 @@ mod operations;
 mod ops;
 pub mod paths;
 mod presence;
+mod search;
 #[cfg(test)]
 mod testing;
 
@@ -27,3 +28,4 @@ pub use near::near_names;
 pub use operations::Operations;
 pub use paths::PathPattern;
 pub use presence::RENEW_AFTER;
+pub use search::{SearchColumn, SearchQuery};

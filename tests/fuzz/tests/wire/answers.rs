@@ -56,6 +56,7 @@ fn sent(message: &fmail_api::Message, not_durable: Option<String>) -> Response {
         not_durable,
         unknown: Vec::new(),
         namesake: None,
+        backlog: Vec::new(),
         reply_to_unknown: false,
         agent_not_tracked: None,
     }))

@@ -8,9 +8,9 @@ use super::mail;
 
 /// The line of a request.
 pub fn request(context: &Context, request: &Request, req_id: &str) -> Result<String> {
-    let (command, mut fields) = match basic(request) {
+    let (command, mut fields) = match spelled_out(request) {
         Some(known) => known,
-        None => later(request)?,
+        None => typed(request)?,
     };
     let mut line = Map::new();
     line.insert("cmd".into(), command.as_str().into());
@@ -23,7 +23,7 @@ pub fn request(context: &Context, request: &Request, req_id: &str) -> Result<Str
 }
 
 /// The requests whose fields are not simply those of their type: PROTOCOL.md named them first.
-fn basic(request: &Request) -> Option<(Operation, Map<String, Value>)> {
+fn spelled_out(request: &Request) -> Option<(Operation, Map<String, Value>)> {
     let mut fields = Map::new();
     let command = match request {
         Request::Hello(hello) => {
@@ -70,7 +70,7 @@ fn basic(request: &Request) -> Option<(Operation, Map<String, Value>)> {
 }
 
 /// The requests whose fields are those of their type, or nearly.
-fn later(request: &Request) -> Result<(Operation, Map<String, Value>)> {
+fn typed(request: &Request) -> Result<(Operation, Map<String, Value>)> {
     Ok(match request {
         Request::Topics => (Operation::Topics, Map::new()),
         Request::Who => (Operation::Who, Map::new()),

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::wire::{self, Incoming, Line, LineReader, ReqId, Style};
+use crate::wire::{self, Form, Incoming, Line, LineReader, ReqId, Style};
 
 /// What a peer may ask of us at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,15 +93,15 @@ where
             let Some(incoming) = self.peer.understood(line).await? else { return Ok(()) };
             let Some((req_id, call)) = self.peer.accepted(incoming).await? else { continue };
             let is_hello = matches!(call.request, Request::Hello(_));
+            let (form, endless) = (call.form, is_endless(&call.request));
             match self.peer.run(call).await {
                 Err(error) => self.peer.refuse(&error, req_id.as_ref()).await?,
                 Ok(reply) => {
                     let style = if is_hello { Style::Full } else { Style::Plain };
-                    let ends = matches!(reply.head, Response::Log { .. } | Response::Collecting(_));
-                    self.peer.answer(&reply.head, req_id.as_ref(), style).await?;
+                    self.peer.answer(&reply.head, form, req_id.as_ref(), style).await?;
                     match reply.events {
-                        Some(events) if ends => self.peer.stream(events, req_id.as_ref(), style).await?,
-                        Some(events) => return self.watch(events, req_id.as_ref()).await,
+                        Some(events) if endless => return self.watch(events, req_id.as_ref()).await,
+                        Some(events) => self.peer.stream(events, req_id.as_ref(), style, endless).await?,
                         None => {}
                     }
                     self.style = style;
@@ -116,7 +116,7 @@ where
     async fn watch(mut self, events: EventStream, req_id: Option<&ReqId>) -> io::Result<()> {
         let peer = self.peer.clone();
         let further = {
-            let stream = peer.stream(events, req_id, Style::Plain);
+            let stream = peer.stream(events, req_id, Style::Plain, true);
             tokio::pin!(stream);
             let line = tokio::select! {
                 done = &mut stream => return done,
@@ -237,27 +237,35 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
     }
 
     async fn run_and_answer(&self, call: wire::Call, req_id: Option<&ReqId>) -> io::Result<()> {
+        let (form, endless) = (call.form, is_endless(&call.request));
         match self.run(call).await {
             Err(error) => self.refuse(&error, req_id).await,
             Ok(reply) => {
-                self.answer(&reply.head, req_id, Style::Full).await?;
+                self.answer(&reply.head, form, req_id, Style::Full).await?;
                 match reply.events {
-                    Some(events) => self.stream(events, req_id, Style::Full).await,
+                    Some(events) => self.stream(events, req_id, Style::Full, endless).await,
                     None => Ok(()),
                 }
             }
         }
     }
 
-    /// Writes a stream to its end. An error is its last line; before `hello` the connection is closed behind it.
-    async fn stream(&self, mut events: EventStream, req_id: Option<&ReqId>, style: Style) -> io::Result<()> {
+    /// Writes a stream to its end. An error is its last line; before `hello` the connection is closed behind it. When the
+    /// peer has nothing more to ask, an endless stream is ended, and any other one is an answer that is owed.
+    async fn stream(
+        &self,
+        mut events: EventStream,
+        req_id: Option<&ReqId>,
+        style: Style,
+        endless: bool,
+    ) -> io::Result<()> {
         let (mut shutdown, mut done) = (self.service.shutdown.clone(), self.done.subscribe());
         loop {
             let first = tokio::select! {
                 biased;
                 event = events.next() => event,
                 () = raised(&mut shutdown) => Some(Err(ending())),
-                () = raised(&mut done) => return Ok(()),
+                () = raised(&mut done), if endless => return Ok(()),
                 () = sleep(self.service.limits.ping_after) => {
                     self.writer.write(wire::ping(req_id, style)).await?;
                     continue;
@@ -308,12 +316,21 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
         std::future::pending().await
     }
 
-    async fn answer(&self, response: &Response, req_id: Option<&ReqId>, style: Style) -> io::Result<()> {
-        self.writer.write(wire::answer(response, req_id, style)).await
+    async fn answer(&self, head: &Response, form: Form, req_id: Option<&ReqId>, style: Style) -> io::Result<()> {
+        self.writer.write(wire::answer(head, form, req_id, style)).await
     }
 
     async fn refuse(&self, error: &Error, req_id: Option<&ReqId>) -> io::Result<()> {
         self.writer.write(wire::failure(error, req_id)).await
+    }
+}
+
+/// Whether what a request delivers goes on until somebody leaves.
+fn is_endless(request: &Request) -> bool {
+    match request {
+        Request::Watch(_) | Request::Relay(_) => true,
+        Request::Log(log) => log.follow,
+        _ => false,
     }
 }
 

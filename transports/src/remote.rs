@@ -7,17 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fmail_api::{
-    Client, Context, Cursor, Draft, Error, ErrorKind, Event, EventStream, MessageId, Recipients, Reply, Request,
-    Response, Result, SendRequest, Sent, canonical_tags,
-};
+use fmail_api::{Client, Context, Error, ErrorKind, Event, EventStream, Reply, Request, Response, Result};
 use futures::channel::mpsc::{Receiver, channel};
 use futures::executor::block_on;
 use futures::{SinkExt, Stream, StreamExt};
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
 use crate::conversation::{Conversation, Endpoint, Failure, Hangup};
+use crate::wire::response;
 
 /// How long a daemon may take to answer.
 pub const ANSWER: Duration = Duration::from_secs(5);
@@ -62,70 +58,20 @@ impl Client for Remote {
         let mut conversation = self.greet(&context)?;
         let answer = conversation.ask(&context, &request).map_err(Failure::into_error)?;
         let head = response(&context, &request, answer)?;
-        let streams = matches!(head, Response::Watching(_) | Response::Log { .. } | Response::Collecting(_));
+        let streams = matches!(
+            head,
+            Response::Watching(_)
+                | Response::Log { .. }
+                | Response::Collecting(_)
+                | Response::Mail { .. }
+                | Response::Thread { .. }
+                | Response::Found { .. }
+        );
         if !streams {
             return Ok(Reply::new(head));
         }
         Ok(Reply::streaming(head, events(conversation)?))
     }
-}
-
-/// What an answer says, by what was asked.
-pub fn response(context: &Context, request: &Request, mut answer: Map<String, Value>) -> Result<Response> {
-    Ok(match request {
-        Request::Hello(_) => Response::Hello(taken(&mut answer, "hello")?),
-        Request::Send(send) => Response::Sent(Box::new(sent(context, send, answer)?)),
-        Request::Watch(_) | Request::Relay(_) => Response::Watching(
-            answer.remove("cursor").and_then(|cursor| Some(Cursor::new(cursor.as_str()?))).unwrap_or(Cursor::new("")),
-        ),
-        Request::Log(_) => Response::Log { more: taken(&mut answer, "more")? },
-        Request::Topics => Response::Topics(taken(&mut answer, "topics")?),
-        Request::Who => Response::Agents {
-            agents: taken(&mut answer, "agents")?,
-            notices: taken(&mut answer, "notices").unwrap_or_default(),
-        },
-        Request::Register(_) => Response::Registered(taken(&mut answer, "registered")?),
-        Request::Status(_) => Response::Status(taken(&mut answer, "status")?),
-        Request::Gc(_) => Response::Collecting(taken(&mut answer, "gc")?),
-        _ => return Err(Error::unsupported("understand the answer to this operation")),
-    })
-}
-
-/// What became of a message. The answer carries its id; the rest is what was sent.
-fn sent(context: &Context, send: &SendRequest, mut answer: Map<String, Value>) -> Result<Sent> {
-    let id: MessageId = taken(&mut answer, "id")?;
-    let draft = Draft {
-        more: Recipients { recipients: send.recipients.clone(), cc: send.cc.clone() },
-        reply_to: send.reply_to.as_ref().and_then(|text| text.parse().ok()),
-        priority: send.priority,
-        host: context.host.clone(),
-        tags: canonical_tags(send.tags.iter().map(String::as_str))?,
-        subject: send.subject.clone(),
-        thread: send.thread.clone(),
-        ack_required: send.ack_required,
-        expires: send.expires,
-        key: send.key.clone(),
-        extra: send.extra.clone(),
-        ..Draft::new(context.agent.clone(), send.to.clone(), send.body.clone())
-    };
-    Ok(Sent {
-        message: draft.into_message(id, id.time().whole_seconds()),
-        duplicate: taken(&mut answer, "duplicate").unwrap_or_default(),
-        not_durable: taken(&mut answer, "not_durable").ok(),
-        unknown: taken(&mut answer, "unknown").unwrap_or_default(),
-        namesake: taken(&mut answer, "namesake").ok(),
-        backlog: taken(&mut answer, "backlog").unwrap_or_default(),
-        reply_to_unknown: taken(&mut answer, "reply_to_unknown").unwrap_or_default(),
-        agent_not_tracked: taken(&mut answer, "agent_not_tracked").ok(),
-    })
-}
-
-fn taken<T: DeserializeOwned>(answer: &mut Map<String, Value>, name: &str) -> Result<T> {
-    let value = answer.remove(name).unwrap_or(Value::Null);
-    serde_json::from_value(value).map_err(|error| {
-        Error::internal(format!("the daemon's answer has no `{name}` that can be used: {error}"))
-            .help("compare the versions of both sides")
-    })
 }
 
 /// The events of a conversation, read by a thread of their own. Dropping the stream hangs up.

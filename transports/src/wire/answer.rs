@@ -1,10 +1,10 @@
 //! From an answer to a line.
 
-use fmail_api::{Error, Event, Response};
-use serde::Serialize;
+use fmail_api::{Error, ErrorKind, Event, Mail, Marked, Response, Result, Sent};
 use serde_json::{Value, json};
 
-use super::ReqId;
+use super::writer::LineWriter;
+use super::{Form, ReqId};
 
 /// How lines are written to a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,85 +15,77 @@ pub enum Style {
     Full,
 }
 
-/// A line that is being written: an object whose `req_id` comes last.
-struct LineWriter {
-    text: String,
-}
-
-impl LineWriter {
-    fn new() -> Self {
-        LineWriter { text: String::from("{") }
-    }
-
-    fn json(mut self, name: &str, json: &str) -> Self {
-        if self.text.len() > 1 {
-            self.text.push(',');
-        }
-        for part in ["\"", name, "\":", json] {
-            self.text.push_str(part);
-        }
-        self
-    }
-
-    fn field(self, name: &str, value: &impl Serialize) -> Self {
-        // Every type that is written here has a JSON form; `null` would be a defect that a test of its line shows.
-        let json = serde_json::to_string(value).unwrap_or_else(|_| "null".into());
-        self.json(name, &json)
-    }
-
-    /// The field, unless it says nothing.
-    fn unless_empty(self, name: &str, value: &Value) -> Self {
-        match value {
-            Value::Null | Value::Bool(false) => self,
-            Value::Array(items) if items.is_empty() => self,
-            value => self.field(name, value),
-        }
-    }
-
-    fn end(self, req_id: Option<&ReqId>) -> String {
-        let mut line = match req_id {
-            Some(req_id) => self.json("req_id", &req_id.to_string()),
-            None => self,
-        };
-        line.text.push_str("}\n");
-        line.text
+/// The line that answers a request.
+pub fn answer(response: &Response, form: Form, req_id: Option<&ReqId>, style: Style) -> String {
+    match line(response, form, style) {
+        Ok(line) => line.end(req_id),
+        Err(error) => failure(&error, req_id),
     }
 }
 
-/// The line that answers a request. A message that is stored but perhaps not durable is not `ok`: PROTOCOL.md allows
-/// that word only for what is persisted.
-pub fn answer(response: &Response, req_id: Option<&ReqId>, style: Style) -> String {
-    let ok = || LineWriter::new().json("ok", "true");
-    let line = match response {
-        Response::Sent(sent) => {
-            let line = match &sent.not_durable {
-                None => ok().field("id", &sent.message.id),
-                Some(reason) => {
-                    let error = Error::new(fmail_api::ErrorKind::DurabilityUnknown, reason.as_str());
-                    LineWriter::new().json("ok", "false").field("error", &error).field("id", &sent.message.id)
-                }
-            };
-            line.unless_empty("duplicate", &json!(sent.duplicate))
-                .unless_empty("unknown", &json!(sent.unknown))
-                .unless_empty("namesake", &json!(sent.namesake))
-                .unless_empty("backlog", &json!(sent.backlog))
-                .unless_empty("reply_to_unknown", &json!(sent.reply_to_unknown))
-                .unless_empty("agent_not_tracked", &json!(sent.agent_not_tracked))
-        }
+fn line(response: &Response, form: Form, style: Style) -> Result<LineWriter> {
+    Ok(match response {
+        Response::Sent(stored) => sent(stored, form),
         Response::Watching(cursor) => match style {
             Style::Plain => ok(),
             Style::Full => ok().field("cursor", cursor),
         },
         Response::Hello(hello) => ok().field("hello", hello),
-        Response::Log { more } => ok().field("more", more),
+        Response::Log { more } | Response::Found { more } => ok().field("more", more),
         Response::Topics(topics) => ok().field("topics", topics),
         Response::Agents { agents, notices } => ok().field("agents", agents).unless_empty("notices", &json!(notices)),
         Response::Registered(registered) => ok().field("registered", registered),
         Response::Status(status) => ok().field("status", status),
         Response::Collecting(report) => ok().field("gc", report),
-        _ => return failure(&Error::internal("this answer has no form on the wire"), req_id),
+        Response::Mail { more } => ok().field("more", more),
+        Response::Counted(count) => ok().field("total", &count.total).field("unread", &count.unread),
+        Response::Marked(list) => marked(list, form)?,
+        Response::Thread { thread } => ok().field("thread", thread),
+        Response::Receipt(receipt) => ok().field("receipt", receipt),
+        Response::Reserved(reserved) => {
+            ok().field("granted", &reserved.granted).field("conflicts", &reserved.conflicts)
+        }
+        Response::LeasesChanged(leases) => ok().field("changed", &leases.changed).field("skipped", &leases.skipped),
+        Response::Reservations(leases) => ok().field("reservations", leases),
+        Response::Nudged { sessions } => ok().field("sessions", sessions),
+        _ => return Err(Error::internal("this answer has no form on the wire")),
+    })
+}
+
+fn ok() -> LineWriter {
+    LineWriter::new().json("ok", "true")
+}
+
+/// A message that is stored but perhaps not durable is not `ok`: PROTOCOL.md allows that word only for what is persisted.
+fn sent(sent: &Sent, form: Form) -> LineWriter {
+    let line = match &sent.not_durable {
+        None => ok().field("id", &sent.message.id),
+        Some(reason) => {
+            let error = Error::new(ErrorKind::DurabilityUnknown, reason.as_str());
+            LineWriter::new().json("ok", "false").field("error", &error).field("id", &sent.message.id)
+        }
     };
-    line.end(req_id)
+    let line = match form {
+        Form::WithMessage => line.json("msg", &sent.message.to_line()),
+        Form::Usual | Form::OneMessage => line,
+    };
+    line.unless_empty("duplicate", &json!(sent.duplicate))
+        .unless_empty("unknown", &json!(sent.unknown))
+        .unless_empty("namesake", &json!(sent.namesake))
+        .unless_empty("backlog", &json!(sent.backlog))
+        .unless_empty("reply_to_unknown", &json!(sent.reply_to_unknown))
+        .unless_empty("agent_not_tracked", &json!(sent.agent_not_tracked))
+}
+
+fn marked(list: &[Marked], form: Form) -> Result<LineWriter> {
+    match (form, list) {
+        (Form::OneMessage, [Marked { error: Some(error), .. }]) => Err(error.clone()),
+        (Form::OneMessage, [one]) => Ok(ok().field("id", &one.id).unless_empty("already", &json!(one.already))),
+        (Form::OneMessage, list) => {
+            Err(Error::internal(format!("one message was to be marked, and the answer is about {}", list.len())))
+        }
+        (Form::Usual | Form::WithMessage, list) => Ok(ok().field("marked", &list)),
+    }
 }
 
 /// The longest sentence of an error, in characters. Errors quote what they found, and nobody wants a megabyte back.
@@ -128,15 +120,24 @@ pub fn event(event: &Event, req_id: Option<&ReqId>, style: Style) -> Option<Stri
     let line = match event {
         Event::Message(delivery) => LineWriter::new().json("msg", delivery.line()).field("cursor", &delivery.cursor),
         Event::Swept(removed) => LineWriter::new().field("removed", removed),
+        Event::Mail(mail) => LineWriter::new().json("msg", &mail.message.to_line()).field("mail", &state(mail)),
         Event::Progress(cursor) if style == Style::Full => {
             LineWriter::new().field("event", &"progress").field("cursor", cursor)
         }
         Event::Notice(notice) if style == Style::Full => {
             LineWriter::new().field("event", &"notice").field("notice", notice)
         }
+        Event::Nudge(nudge) if style == Style::Full => LineWriter::new().field("event", &"nudge").field("nudge", nudge),
         _ => return None,
     };
     Some(line.end(req_id))
+}
+
+/// What the asking agent has done with a message, with the word for it.
+fn state(mail: &Mail) -> Value {
+    let mut state = json!(mail.state);
+    state["standing"] = json!(mail.standing);
+    state
 }
 
 /// The line that says that the peer is still there.
@@ -153,7 +154,7 @@ pub fn end(req_id: Option<&ReqId>, style: Style) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use fmail_api::{Cursor, Delivery, Draft, Sent};
+    use fmail_api::{Cursor, Delivery, Draft};
 
     use super::super::{Heard, heard};
     use super::*;
@@ -182,9 +183,9 @@ mod tests {
 
     #[test]
     fn the_plain_answers_are_the_documents() {
-        let line = answer(&Response::Sent(Box::new(sent())), c1().as_ref(), Style::Plain);
+        let line = answer(&Response::Sent(Box::new(sent())), Form::Usual, c1().as_ref(), Style::Plain);
         assert_eq!(line, "{\"ok\":true,\"id\":\"20260110-153000-0001\",\"req_id\":\"c1\"}\n");
-        let line = answer(&Response::Watching(Cursor::new("x:1")), c1().as_ref(), Style::Plain);
+        let line = answer(&Response::Watching(Cursor::new("x:1")), Form::Usual, c1().as_ref(), Style::Plain);
         assert_eq!(line, "{\"ok\":true,\"req_id\":\"c1\"}\n");
         let error = Error::invalid("missing project_id");
         let expect = "{\"ok\":false,\"error\":{\"code\":\"invalid_request\",\"message\":\"missing project_id\",\
@@ -214,7 +215,7 @@ mod tests {
     #[test]
     fn stored_but_perhaps_not_durable_is_not_ok() {
         let sent = Sent { not_durable: Some("the disk says no".into()), ..sent() };
-        let line = answer(&Response::Sent(Box::new(sent)), None, Style::Plain);
+        let line = answer(&Response::Sent(Box::new(sent)), Form::Usual, None, Style::Plain);
         assert!(line.starts_with("{\"ok\":false,\"error\":{\"code\":\"durability_unknown\""), "{line}");
         let Heard::Answer(answer) = heard(line.trim().as_bytes()).unwrap() else { panic!("{line}") };
         assert!(answer["not_durable"].as_str().unwrap().contains("the disk says no"));

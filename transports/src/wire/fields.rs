@@ -1,11 +1,40 @@
 //! The fields of a request, taken one by one, each error naming its field.
 
-use fmail_api::{Error, ErrorKind, MessageId, Result, Since, Target, Timestamp};
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use std::fmt;
 
-/// The longest text of a field that is kept beside a message, such as the host's name.
-const MAX_TEXT: usize = 255;
+use fmail_api::{AgentName, Error, ErrorKind, MessageId, Priority, Result, Since, Target, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::decode::decode;
+
+/// What a text in a field may be.
+struct TextRule {
+    /// The most bytes.
+    max: usize,
+    /// The control characters that it may have.
+    controls: &'static [char],
+}
+
+/// A text that is kept beside a message, such as the host's name.
+const SHORT: TextRule = TextRule { max: 255, controls: &[] };
+/// A text that people write, or that names a path.
+const LONG: TextRule = TextRule { max: 4096, controls: &['\n', '\t'] };
+/// How many characters of an error that repeats what it found are passed on: a wrong value may be as long as a line.
+const MAX_ERROR: usize = 300;
+
+impl TextRule {
+    fn check(&self, name: &str, text: &str) -> Result<()> {
+        if text.len() <= self.max && !text.chars().any(|c| c.is_control() && !self.controls.contains(&c)) {
+            return Ok(());
+        }
+        let beside = if self.controls.is_empty() { "" } else { " other than line breaks and tabs" };
+        let found =
+            format!("it has {} bytes, at most {} without control characters{beside} are allowed", text.len(), self.max);
+        Err(unusable(name, &found))
+    }
+}
 
 /// What is left of a request's object.
 pub struct Fields(pub Map<String, Value>);
@@ -20,9 +49,7 @@ impl Fields {
     pub fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>> {
         match self.0.remove(name) {
             None | Some(Value::Null) => Ok(None),
-            Some(value) => serde_json::from_value(value)
-                .map(Some)
-                .map_err(|error| Error::invalid(format!("the field `{name}` cannot be used: {error}"))),
+            Some(value) => serde_json::from_value(value).map(Some).map_err(|error| unusable(name, &error)),
         }
     }
 
@@ -39,14 +66,45 @@ impl Fields {
     /// A short text without control characters.
     pub fn text(&mut self, name: &str) -> Result<Option<String>> {
         let Some(text) = self.optional::<String>(name)? else { return Ok(None) };
-        if text.len() > MAX_TEXT || text.chars().any(char::is_control) {
-            return Err(Error::invalid(format!(
-                "the field `{name}` cannot be used: it has {} bytes, at most {MAX_TEXT} without control characters are \
-                 allowed",
-                text.len()
-            )));
-        }
+        SHORT.check(name, &text)?;
         Ok(Some(text).filter(|text| !text.is_empty()))
+    }
+
+    /// A text of several lines perhaps, such as a question or a reason.
+    pub fn long_text(&mut self, name: &str) -> Result<Option<String>> {
+        let text = self.optional::<String>(name)?;
+        text.iter().try_for_each(|text| LONG.check(name, text))?;
+        Ok(text)
+    }
+
+    /// A list of patterns of paths.
+    pub fn paths(&mut self, name: &str) -> Result<Option<Vec<String>>> {
+        let paths = self.optional::<Vec<String>>(name)?;
+        paths.iter().flatten().try_for_each(|path| LONG.check(name, path))?;
+        Ok(paths)
+    }
+
+    /// Messages by their ids or the ends of them: one in `id`, or several in `ids`.
+    pub fn ids(&mut self) -> Result<Option<Vec<String>>> {
+        let ids = self.optional::<Vec<String>>("ids")?;
+        ids.iter().flatten().try_for_each(|id| SHORT.check("ids", id))?;
+        match (self.has("id"), ids) {
+            (true, Some(_)) => Err(Error::invalid("`id` and `ids` exclude each other")),
+            (true, None) => self.text("id")?.map(|id| Some(vec![id])).ok_or_else(|| missing("id")),
+            (false, ids) => Ok(ids),
+        }
+    }
+
+    /// The name of an agent, with or without its `@`.
+    pub fn agent(&mut self, name: &str) -> Result<Option<AgentName>> {
+        let Some(text) = self.optional::<String>(name)? else { return Ok(None) };
+        let bare = text.trim();
+        bare.strip_prefix('@').unwrap_or(bare).parse().map(Some)
+    }
+
+    /// How urgent it is.
+    pub fn priority(&mut self, name: &str) -> Result<Option<Priority>> {
+        self.optional::<String>(name)?.map(|text| text.parse()).transpose()
     }
 
     /// A topic or `@agent` that has to be there.
@@ -79,6 +137,39 @@ impl Fields {
         // Only the store knows its cursors, and says `invalid_request` to what is none.
         Ok(Some(Since::Cursor(fmail_api::Cursor::new(text))))
     }
+
+    /// Whether the field is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|value| !value.is_null())
+    }
+
+    /// The same fields, this one of them replaced.
+    pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
+        self.0.insert(name.into(), json!(value));
+        self
+    }
+
+    /// The same fields, this one of them brought into the form in which the request has it.
+    pub fn checked<T: Serialize>(
+        mut self,
+        name: &str,
+        check: impl FnOnce(&mut Fields, &str) -> Result<Option<T>>,
+    ) -> Result<Self> {
+        Ok(match check(&mut self, name)? {
+            Some(value) => self.with(name, value),
+            None => self,
+        })
+    }
+
+    /// The same fields, this one of them there.
+    pub fn needing(self, name: &str) -> Result<Self> {
+        if self.has(name) { Ok(self) } else { Err(missing(name)) }
+    }
+
+    /// What is left, read as one type.
+    pub fn decode<T: DeserializeOwned>(self) -> Result<T> {
+        decode(self.0)
+    }
 }
 
 /// Whatever is wrong with a target, the answer is `invalid_topic`: the caller chose it, it is not who the caller is.
@@ -95,4 +186,14 @@ fn parse_target(text: &str) -> Result<Target> {
 /// The error for a field that is not there.
 pub fn missing(name: &str) -> Error {
     Error::invalid(format!("missing {name}"))
+}
+
+/// The error for a field that says something else than it may.
+pub fn unusable(name: &str, error: &impl fmt::Display) -> Error {
+    let error = error.to_string();
+    let mut told: String = error.chars().take(MAX_ERROR).collect();
+    if told.len() < error.len() {
+        told.push('…');
+    }
+    Error::invalid(format!("the field `{name}` cannot be used: {told}"))
 }

@@ -1,12 +1,22 @@
 //! The protocol: what stands in a line, in both directions.
+//!
+//! A request is written by [`outgoing`] and read by [`parse`]; its answer is written by [`answer`], read by [`heard`] and
+//! understood by [`response`].
 
 mod answer;
+mod decode;
 mod fields;
+mod heard;
+mod lease;
 mod lines;
+mod mail;
 pub mod outgoing;
 mod request;
+mod response;
+mod writer;
 
 pub use answer::{Style, answer, end, event, failure, ping};
+pub use heard::{Heard, heard};
 pub use lines::{Line, LineReader};
-pub use outgoing::{Heard, heard};
-pub use request::{Call, Incoming, ReqId, parse};
+pub use request::{Call, Form, Incoming, ReqId, parse};
+pub use response::response;

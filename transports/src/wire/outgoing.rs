@@ -1,34 +1,48 @@
-//! The client's side of the protocol: requests to lines, and lines back to what they say.
+//! From a request to its line.
 
-use std::sync::Arc;
-
-use fmail_api::{
-    Context, Cursor, Delivery, Error, ErrorKind, Event, Message, Notice, Priority, Request, Result, SendRequest, Since,
-    StatusChange,
-};
+use fmail_api::{Context, Error, MarkRequest, Operation, Priority, Request, Result, SendRequest, Since, StatusChange};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+
+use super::mail;
 
 /// The line of a request.
 pub fn request(context: &Context, request: &Request, req_id: &str) -> Result<String> {
+    let (command, mut fields) = match spelled_out(request) {
+        Some(known) => known,
+        None => typed(request)?,
+    };
+    let mut line = Map::new();
+    line.insert("cmd".into(), command.as_str().into());
+    put(&mut line, "project_id", json!(context.project));
+    put(&mut line, "agent", json!(context.agent));
+    put(&mut line, "host", json!(context.host));
+    line.append(&mut fields);
+    line.insert("req_id".into(), req_id.into());
+    Ok(format!("{}\n", Value::Object(line)))
+}
+
+/// The requests whose fields are not simply those of their type: PROTOCOL.md named them first.
+fn spelled_out(request: &Request) -> Option<(Operation, Map<String, Value>)> {
     let mut fields = Map::new();
     let command = match request {
         Request::Hello(hello) => {
             put(&mut fields, "version", json!(hello.version));
             put(&mut fields, "protocol", json!(hello.protocol));
-            "hello"
+            Operation::Hello
         }
         Request::Send(send) => {
             put_message(&mut fields, send);
-            "send"
+            Operation::Send
         }
         Request::Watch(watch) => {
             put(&mut fields, "topic", json!(watch.target));
             put(&mut fields, "since", json!(watch.since.as_ref().map(since)));
-            "watch"
+            Operation::Watch
         }
         Request::Relay(relay) => {
             put(&mut fields, "since", json!(relay.since.as_ref().map(since)));
-            "relay"
+            Operation::Relay
         }
         Request::Log(log) => {
             put(&mut fields, "topic", json!(log.target));
@@ -36,13 +50,11 @@ pub fn request(context: &Context, request: &Request, req_id: &str) -> Result<Str
             put(&mut fields, "since", json!(log.since.as_ref().map(since)));
             put(&mut fields, "from", json!(log.from));
             put(&mut fields, "follow", json!(log.follow));
-            "log"
+            Operation::Log
         }
-        Request::Topics => "topics",
-        Request::Who => "who",
         Request::Register(register) => {
             put(&mut fields, "name", json!(register.name));
-            "register"
+            Operation::Register
         }
         Request::Status(status) => {
             match &status.change {
@@ -50,23 +62,69 @@ pub fn request(context: &Context, request: &Request, req_id: &str) -> Result<Str
                 Some(StatusChange::Clear) => put(&mut fields, "clear", json!(true)),
                 None => {}
             }
-            "status"
+            Operation::Status
         }
-        Request::Gc(gc) => {
-            put(&mut fields, "days", json!(gc.days));
-            put(&mut fields, "dry_run", json!(gc.dry_run));
-            "gc"
-        }
-        _ => return Err(Error::unsupported("send this operation over a connection")),
+        _ => return None,
     };
-    let mut line = Map::new();
-    line.insert("cmd".into(), command.into());
-    put(&mut line, "project_id", json!(context.project));
-    put(&mut line, "agent", json!(context.agent));
-    put(&mut line, "host", json!(context.host));
-    line.append(&mut fields);
-    line.insert("req_id".into(), req_id.into());
-    Ok(format!("{}\n", Value::Object(line)))
+    Some((command, fields))
+}
+
+/// The requests whose fields are those of their type, or nearly.
+fn typed(request: &Request) -> Result<(Operation, Map<String, Value>)> {
+    Ok(match request {
+        Request::Topics => (Operation::Topics, Map::new()),
+        Request::Who => (Operation::Who, Map::new()),
+        Request::Gc(gc) => (Operation::Gc, fields(gc)?),
+        Request::Inbox(inbox) => (Operation::Inbox, fields(inbox)?),
+        Request::Count => (Operation::Count, Map::new()),
+        Request::Read(read) => (Operation::Read, fields(read)?),
+        Request::Mark(mark) => marking(mark)?,
+        Request::Reply(reply) => (Operation::Reply, fields(reply)?),
+        Request::Thread(thread) => (Operation::Thread, fields(thread)?),
+        Request::Receipt(receipt) => (Operation::Receipt, fields(receipt)?),
+        Request::Search(search) => {
+            let mut fields = fields(search)?;
+            if let Some(from) = &search.since {
+                fields.insert("since".into(), since(from).into());
+            }
+            (Operation::Search, fields)
+        }
+        Request::Reserve(reserve) => (Operation::Reserve, fields(reserve)?),
+        Request::Release(release) => (Operation::Release, fields(release)?),
+        Request::Renew(renew) => (Operation::Renew, fields(renew)?),
+        Request::Reservations(asked) => {
+            let mut fields = Map::new();
+            put(&mut fields, "held_by", json!(asked.agent));
+            put(&mut fields, "path", json!(asked.path));
+            (Operation::Reservations, fields)
+        }
+        Request::Nudge(nudge) => (Operation::Nudge, fields(nudge)?),
+        _ => return Err(Error::unsupported("send this operation over a connection")),
+    })
+}
+
+/// The mark is the command, and the conditions of a change in bulk stand beside the other fields. Several messages are
+/// asked for even when it is one: then the answer tells about each, and a failure is that message's and not the request's.
+fn marking(request: &MarkRequest) -> Result<(Operation, Map<String, Value>)> {
+    let unknown = || Error::unsupported("send this mark over a connection");
+    let command = mail::command_of(request.mark).ok_or_else(unknown)?;
+    let mut line = match &request.bulk {
+        Some(bulk) => fields(bulk)?,
+        None => Map::new(),
+    };
+    if request.bulk.is_none() || !request.ids.is_empty() {
+        line.insert("ids".into(), json!(request.ids));
+    }
+    put(&mut line, "token", json!(request.token));
+    put(&mut line, "dry_run", json!(request.dry_run));
+    Ok((command, line))
+}
+
+fn fields(request: &impl Serialize) -> Result<Map<String, Value>> {
+    match serde_json::to_value(request) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        _ => Err(Error::internal("the request has no fields that could be written")),
+    }
 }
 
 fn put_message(fields: &mut Map<String, Value>, send: &SendRequest) {
@@ -108,68 +166,11 @@ fn since(since: &Since) -> String {
     }
 }
 
-/// A line that a daemon sent.
-#[derive(Debug)]
-pub enum Heard {
-    /// `ok: true`, with everything beside it.
-    Answer(Map<String, Value>),
-    /// `ok: false`.
-    Refused(Error),
-    /// Part of a stream.
-    Event(Event),
-    /// The stream has ended.
-    End,
-    /// A sign of life, or something that a newer daemon says and we do not know.
-    Other,
-}
-
-/// Understands a line of a daemon.
-pub fn heard(line: &[u8]) -> Result<Heard> {
-    let garbled =
-        || Error::internal("the daemon's line cannot be understood").help("compare the versions of both sides");
-    let value: Value = serde_json::from_slice(line).map_err(|_| garbled())?;
-    let Value::Object(mut fields) = value else { return Err(garbled()) };
-    let cursor = fields.get("cursor").and_then(Value::as_str).map(Cursor::new);
-    match fields.get("ok").and_then(Value::as_bool) {
-        Some(true) => return Ok(Heard::Answer(fields)),
-        Some(false) => {
-            let error = fields.remove("error").and_then(|error| serde_json::from_value(error).ok());
-            let error: Error = error.ok_or_else(garbled)?;
-            if error.kind() == ErrorKind::DurabilityUnknown && fields.contains_key("id") {
-                // It was done: this is an answer with a warning.
-                fields.insert("not_durable".into(), error.message().into());
-                return Ok(Heard::Answer(fields));
-            }
-            return Ok(Heard::Refused(error));
-        }
-        None => {}
-    }
-    if let Some(message) = fields.remove("msg") {
-        let message = Arc::new(Message::from_value(message, None, None)?);
-        // A daemon that knows only PROTOCOL.md gives no cursor; then the id is what there is to go on from.
-        let cursor = cursor.unwrap_or_else(|| Cursor::new(message.id.to_string()));
-        return Ok(Heard::Event(Event::Message(Delivery::new(message, cursor))));
-    }
-    let swept = fields.remove("removed").and_then(|removed| serde_json::from_value(removed).ok());
-    if let Some(removed) = swept {
-        return Ok(Heard::Event(Event::Swept(removed)));
-    }
-    Ok(match (fields.get("event").and_then(Value::as_str), cursor) {
-        (Some("end"), _) => Heard::End,
-        (Some("progress"), Some(cursor)) => Heard::Event(Event::Progress(cursor)),
-        (Some("notice"), _) => {
-            match fields.remove("notice").and_then(|told| serde_json::from_value::<Notice>(told).ok()) {
-                Some(notice) => Heard::Event(Event::Notice(notice)),
-                None => Heard::Other,
-            }
-        }
-        _ => Heard::Other,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use fmail_api::{GcRequest, HelloRequest, LogRequest, RegisterRequest, RelayRequest, StatusRequest, WatchRequest};
+    use fmail_api::{
+        Cursor, GcRequest, HelloRequest, LogRequest, RegisterRequest, RelayRequest, StatusRequest, WatchRequest,
+    };
 
     use super::super::parse;
     use super::*;
@@ -229,21 +230,6 @@ mod tests {
             let call = incoming.call.unwrap();
             assert_eq!(call.request, sent, "{line}");
             assert_eq!((call.host.as_deref(), call.project.as_deref()), (Some("h"), Some("p")));
-        }
-    }
-
-    #[test]
-    fn lines_of_a_daemon_are_understood() {
-        assert!(matches!(heard(br#"{"ok":true,"id":"x"}"#).unwrap(), Heard::Answer(_)));
-        let line = br#"{"ok":false,"error":{"code":"backpressure","message":"m","retryable":true}}"#;
-        assert!(matches!(heard(line).unwrap(), Heard::Refused(error) if error.retryable()));
-        assert!(matches!(heard(br#"{"event":"ping"}"#).unwrap(), Heard::Other));
-        assert!(matches!(heard(br#"{"event":"end"}"#).unwrap(), Heard::End));
-        let line = br#"{"msg":{"id":"20260110-153000-0001","from":"a","to":"t","body":1}}"#;
-        let Heard::Event(Event::Message(delivery)) = heard(line).unwrap() else { panic!() };
-        assert_eq!(delivery.cursor.as_str(), "20260110-153000-0001");
-        for wrong in ["", "[]", "garbage", r#"{"ok":false}"#] {
-            assert!(heard(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
 }

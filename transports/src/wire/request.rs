@@ -3,12 +3,13 @@
 use std::fmt;
 
 use fmail_api::{
-    AgentName, Error, ErrorKind, GcRequest, HelloRequest, LogRequest, Operation, Priority, RegisterRequest,
-    RelayRequest, Request, Result, SendRequest, StatusChange, StatusRequest, Target, WatchRequest,
+    AgentName, Error, ErrorKind, GcRequest, HelloRequest, LogRequest, Operation, RegisterRequest, RelayRequest,
+    Request, Result, SendRequest, StatusChange, StatusRequest, Target, WatchRequest,
 };
 use serde_json::Value;
 
 use super::fields::{Fields, missing};
+use super::{lease, mail};
 
 /// What a line asks for, and for whom.
 #[derive(Debug)]
@@ -30,6 +31,19 @@ pub struct Call {
     pub project: Option<String>,
     /// What is asked for.
     pub request: Request,
+    /// Which form the answer has.
+    pub form: Form,
+}
+
+/// The form of an answer, where the same response has more than one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The one that the response has.
+    Usual,
+    /// The request names one message by `id`: what became of it is the answer, and its failure the failure.
+    OneMessage,
+    /// A message that the caller did not write in full, so it comes with the answer.
+    WithMessage,
 }
 
 /// The caller's own name for a request, as the JSON that it came in.
@@ -75,31 +89,58 @@ fn req_id(fields: &mut Fields) -> Result<Option<ReqId>> {
 fn call(mut fields: Fields) -> Result<Call> {
     let command: String = fields.required("cmd")?;
     let known = Operation::ALL.iter().find(|operation| operation.as_str() == command);
-    let unknown = || {
-        let shown: String = command.chars().take(60).flat_map(char::escape_debug).collect();
-        Error::invalid(format!("unknown command `{shown}`"))
-            .help("`hello` lists the operations of this daemon; a newer client needs a newer daemon")
-    };
-    let operation = *known.ok_or_else(unknown)?;
+    let operation = *known.ok_or_else(|| unknown(&command))?;
     let agent: AgentName = fields.required::<String>("agent")?.parse()?;
     let host = fields.text("host")?;
     let project = fields.text("project_id")?;
-    let request = match operation {
-        Operation::Hello => hello(fields)?,
-        Operation::Send => send(fields)?,
-        Operation::Watch => watch(fields, &agent)?,
-        Operation::Relay => Request::Relay(RelayRequest { since: fields.since()? }),
-        Operation::Log => log(fields, &agent)?,
-        Operation::Topics => Request::Topics,
-        Operation::Who => Request::Who,
-        Operation::Register => register(fields)?,
-        Operation::Status => status(fields)?,
-        Operation::Gc => {
-            Request::Gc(GcRequest { days: fields.required("days")?, dry_run: fields.or_default("dry_run")? })
-        }
-        _ => return Err(unknown()),
+    let form = match operation {
+        Operation::Reply => Form::WithMessage,
+        _ if mail::mark_of(operation).is_some() && fields.has("id") => Form::OneMessage,
+        _ => Form::Usual,
     };
-    Ok(Call { agent, host, project, request })
+    let request = request(operation, fields, &agent)?;
+    Ok(Call { agent, host, project, request, form })
+}
+
+fn unknown(command: &str) -> Error {
+    let shown: String = command.chars().take(60).flat_map(char::escape_debug).collect();
+    Error::invalid(format!("unknown command `{shown}`"))
+        .help("`hello` lists the operations of this daemon; a newer client needs a newer daemon")
+}
+
+fn request(operation: Operation, mut fields: Fields, agent: &AgentName) -> Result<Request> {
+    match operation {
+        Operation::Hello => hello(fields),
+        Operation::Send => send(fields),
+        Operation::Watch => watch(fields, agent),
+        Operation::Relay => Ok(Request::Relay(RelayRequest { since: fields.since()? })),
+        Operation::Log => log(fields, agent),
+        Operation::Topics => Ok(Request::Topics),
+        Operation::Who => Ok(Request::Who),
+        Operation::Register => register(fields),
+        Operation::Status => status(fields),
+        Operation::Gc => {
+            Ok(Request::Gc(GcRequest { days: fields.required("days")?, dry_run: fields.or_default("dry_run")? }))
+        }
+        Operation::Inbox => mail::inbox(fields),
+        Operation::Check => mail::inbox(fields.with("peek", true)),
+        Operation::Count => Ok(Request::Count),
+        Operation::Read => mail::read(fields),
+        Operation::Peek => mail::read(fields.with("peek", true)),
+        Operation::Reply => mail::reply(fields),
+        Operation::Thread => mail::thread(fields),
+        Operation::Receipt => mail::receipt(fields),
+        Operation::Search => mail::search(fields),
+        Operation::Nudge => mail::nudge(fields),
+        Operation::Reserve => lease::reserve(fields),
+        Operation::Release => lease::release(fields),
+        Operation::Renew => lease::renew(fields),
+        Operation::Reservations => lease::reservations(fields),
+        other => match mail::mark_of(other) {
+            Some(mark) => mail::mark(mark, fields),
+            None => Err(unknown(other.as_str())),
+        },
+    }
 }
 
 fn hello(mut fields: Fields) -> Result<Request> {
@@ -109,13 +150,9 @@ fn hello(mut fields: Fields) -> Result<Request> {
 fn send(mut fields: Fields) -> Result<Request> {
     let to = fields.target("to")?;
     let body = fields.raw("body").ok_or_else(|| missing("body"))?;
-    let priority = match fields.optional::<String>("priority")? {
-        Some(text) => text.parse()?,
-        None => Priority::Normal,
-    };
     Ok(Request::Send(Box::new(SendRequest {
         reply_to: fields.text("reply_to")?,
-        priority,
+        priority: fields.priority("priority")?.unwrap_or_default(),
         tags: fields.or_default("tags")?,
         subject: fields.optional("subject")?,
         thread: fields.optional("thread")?,
@@ -136,15 +173,11 @@ fn watch(mut fields: Fields, agent: &AgentName) -> Result<Request> {
 }
 
 fn log(mut fields: Fields, agent: &AgentName) -> Result<Request> {
-    let from = match fields.optional::<String>("from")? {
-        Some(name) => Some(name.parse()?),
-        None => None,
-    };
     Ok(Request::Log(LogRequest {
         target: own(fields.topic()?, agent)?,
         limit: fields.optional("limit")?,
         since: fields.since()?,
-        from,
+        from: fields.agent("from")?,
         follow: fields.or_default("follow")?,
         allow_other_dm: false,
     }))
@@ -182,7 +215,7 @@ fn status(mut fields: Fields) -> Result<Request> {
 
 #[cfg(test)]
 mod tests {
-    use fmail_api::Since;
+    use fmail_api::{Priority, Since};
     use proptest::prelude::*;
 
     use super::*;
@@ -255,7 +288,7 @@ mod tests {
         refused(r#"{"cmd":"send","agent":"no agent","to":"t","body":1}"#, "invalid_agent");
         refused(r#"{"cmd":"watch","agent":"a","topic":"@b"}"#, "invalid_agent");
         refused(r#"{"cmd":"watch","agent":"a","topic":"../x"}"#, "invalid_topic");
-        refused(r#"{"cmd":"inbox","agent":"a"}"#, "invalid_request");
+        refused(r#"{"cmd":"digest","agent":"a"}"#, "invalid_request");
         refused(r#"{"cmd":"topics","agent":"a","req_id":{}}"#, "invalid_request");
     }
 
@@ -275,9 +308,11 @@ mod tests {
 
         #[test]
         fn no_object_breaks_the_parser(
-            command in "(send|watch|relay|log|status|gc|hello|register|fly)",
+            command in "(send|watch|relay|log|status|gc|hello|register|fly|inbox|check|read|ack|delete|reply|thread\
+                        |search|reserve|release|renew|reservations|nudge)",
             fields in proptest::collection::vec(
-                ("(agent|to|body|topic|since|tags|cc|key|days|limit|from|host|req_id|status)",
+                ("(agent|to|body|topic|since|tags|cc|key|days|limit|from|host|req_id|status|id|ids|all|before|token|query\
+                 |paths|ttl_seconds|held_by|text|folder|priority)",
                  "(null|1|-1.5e9|\"\"|\"a\"|\"@a\"|\"*\"|\\[\\]|\\[\"a\"\\]|\\{\\}|true)"), 0..8),
         ) {
             let rest: String = fields.iter().map(|(name, value)| format!(",\"{name}\":{value}")).collect();

@@ -14,6 +14,6 @@ pub mod wire;
 
 pub use connection::Limits;
 pub use conversation::{Conversation, Endpoint, Failure};
-pub use remote::{ANSWER, Remote, events, response};
+pub use remote::{ANSWER, GREETING, Remote, events, response};
 pub use tcp::TcpTransport;
 pub use unix::UnixTransport;

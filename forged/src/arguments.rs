@@ -39,7 +39,7 @@ pub struct Serve {
     pub insecure: bool,
 
     /// A watch to which nothing happens gets a sign of life after this time
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub ping_after: Duration,
 
     /// How much to tell on standard error: error, warn, info, debug or trace

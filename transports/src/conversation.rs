@@ -15,10 +15,10 @@ use crate::wire::{Heard, heard, outgoing};
 
 /// How long a connection may take. On one machine it takes microseconds or fails at once.
 pub(crate) const CONNECT: Duration = Duration::from_millis(250);
-/// A stream that says nothing for so long is asked whether anybody is there. A thousand idle watches ask a daemon two
-/// hundred times a second so, which costs it about a hundredth of a processor.
-const QUIET: Duration = Duration::from_secs(5);
-/// How long the answer to that may take: who is stopped or stuck is lost after eight seconds.
+/// A stream that says nothing for so long is asked whether anybody is there. A daemon says `ping` before that unless it was
+/// told otherwise: a ping costs it a fraction of a question, and a thousand idle watches are to cost it next to nothing.
+const QUIET: Duration = Duration::from_secs(6);
+/// How long the answer to that may take: who is stopped or stuck is lost after nine seconds.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
 /// A daemon that knows only PROTOCOL.md cannot be asked. It may say `ping`; one that says nothing for so long is lost.
 const SILENCE: Duration = Duration::from_secs(60);

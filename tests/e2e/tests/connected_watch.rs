@@ -103,7 +103,7 @@ fn a_stopped_daemon_is_noticed_within_seconds_and_nothing_is_shown_twice() {
     let stopped = Instant::now();
     sandbox.send("alice", "task", "two");
     assert_eq!(bodies(&mut watching, 1), ["two"]);
-    // Five seconds of silence, three for an answer, half a one for a greeting; the rest is for a busy machine.
+    // Six seconds of silence, three for an answer, half a one for a greeting; the rest is for a busy machine.
     assert!(stopped.elapsed() < Duration::from_secs(20), "{:?}", stopped.elapsed());
     says(&mut watching, "fmail: watching the files: the connection to forged was lost: it did not answer in time");
     daemon.signal(Signal::CONT);

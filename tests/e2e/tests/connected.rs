@@ -74,6 +74,30 @@ fn a_connection_that_is_lost_before_the_answer_leads_to_the_files_with_a_warning
 }
 
 #[test]
+fn a_message_that_was_stored_before_the_connection_was_lost_is_there_once() {
+    let sandbox = Sandbox::new();
+    let _daemon = sandbox.forged(&[]);
+    let (socket, behind) = (sandbox.store().join("forged.sock"), sandbox.store().join("behind.sock"));
+    std::fs::rename(&socket, &behind).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    // Passes on what is asked, keeps the answer to itself and hangs up.
+    let between = std::thread::spawn(move || {
+        let (client, mut daemon) = (listener.accept().unwrap().0, UnixStream::connect(&behind).unwrap());
+        let mut asked = BufReader::new(client).lines();
+        let mut answered = BufReader::new(daemon.try_clone().unwrap()).lines();
+        for _ in ["hello", "send"] {
+            daemon.write_all(format!("{}\n", asked.next().unwrap().unwrap()).as_bytes()).unwrap();
+        }
+        answered.nth(1).unwrap().unwrap()
+    });
+    let sent = sandbox.agent("alice").args(["send", "task", "once"]).ok();
+    sent.says(&["lost", "stored twice"]);
+    let answer: Value = serde_json::from_str(&between.join().unwrap()).unwrap();
+    assert_eq!((answer["ok"].as_bool(), answer["id"].as_str()), (Some(true), Some(sent.stdout.trim_end())));
+    assert_eq!(sandbox.bodies("alice", &[]), ["once"]);
+}
+
+#[test]
 fn a_daemon_that_knows_only_the_document_is_understood() {
     let sandbox = Sandbox::new();
     sandbox.send("alice", "task", "one");
@@ -102,8 +126,11 @@ fn a_stopped_daemon_leads_to_the_files_and_the_message_is_there_once() {
     sandbox.send("alice", "task", "before");
     daemon.signal(Signal::STOP);
     let time = taken(|| {
-        let sent = sandbox.agent("alice").args(["send", "task", "once"]).ok();
+        let sent = sandbox.agent("alice").args(["send", "task", "once", "--json"]).ok();
         sent.says(&["did not answer in time"]);
+        // A key, because it was entrusted to a daemon; no host, because the daemon did not store it.
+        let message = sent.json();
+        assert!(message["key"].is_string() && message["host"].is_null(), "{message}");
     });
     assert!(time < GIVEN_UP, "{time:?}");
     daemon.signal(Signal::CONT);
@@ -155,7 +182,7 @@ fn discovery_is_fast_when_nothing_listens() {
     sandbox.send("alice", "task", "one");
     let times: Vec<Duration> = (0..5).map(|_| taken(|| drop(sandbox.send("alice", "task", "two")))).collect();
     let best = times.iter().min().unwrap();
-    assert!(*best < Duration::from_millis(100), "{times:?}");
+    assert!(*best < Duration::from_millis(250), "{times:?}");
 }
 
 /// How long it takes.

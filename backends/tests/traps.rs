@@ -296,6 +296,28 @@ fn a_lock_that_was_deleted_locks_nobody_out_and_lets_nobody_in() {
 }
 
 #[test]
+fn a_watch_to_which_nothing_fits_is_told_where_it_is_after_a_rebuild() {
+    let project = Project::in_memory();
+    let store = project.store();
+    send(&store, "task", "first");
+    let silent = || Query::target("silent".parse().unwrap());
+    let cursor = block_on(store.scan(silent())).unwrap().cursor;
+    let watch = block_on(store.watch(silent(), cursor.clone())).unwrap();
+    std::fs::remove_file(project.path("index")).unwrap();
+    send(&project.store(), "task", "second");
+    let told = futures::executor::block_on_stream(watch).find_map(|event| match event.unwrap() {
+        fmail_api::Event::Progress(cursor) => Some(cursor),
+        _ => None,
+    });
+    let late = block_on(store.watch(silent(), cursor)).err().unwrap();
+    assert_eq!(late.kind(), ErrorKind::Expired, "the cursor before cannot be used any more");
+    let expected = send(&project.store(), "silent", "third").id;
+    let again = block_on(store.watch(silent(), told.unwrap())).unwrap();
+    let next = futures::executor::block_on_stream(again).next().unwrap().unwrap();
+    assert!(matches!(next, fmail_api::Event::Message(delivery) if delivery.message.id == expected));
+}
+
+#[test]
 fn a_watch_that_reads_slowly_loses_nothing_over_several_rebuilds() {
     let project = Project::in_memory();
     let store = project.store();

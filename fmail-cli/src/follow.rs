@@ -35,9 +35,14 @@ impl Follow<'_> {
     pub(crate) fn run(self, request: Request, output: &mut Output, on_head: impl FnOnce(&Response)) -> Outcome {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
+            // A thread that has looked for a daemon is not kept: it would wake only to end.
+            .thread_keep_alive(Duration::ZERO)
             .build()
             .map_err(|error| Error::io("cannot prepare to wait", &error))?;
-        runtime.block_on(self.stream(request, output, on_head))
+        let outcome = runtime.block_on(self.stream(request, output, on_head));
+        // A thread may be waiting for a daemon that says nothing. Nobody waits for it any more.
+        runtime.shutdown_background();
+        outcome
     }
 
     async fn stream(self, request: Request, output: &mut Output, on_head: impl FnOnce(&Response)) -> Outcome {
@@ -76,13 +81,12 @@ impl Follow<'_> {
     /// A watch goes through the daemon when there is one; everything else, and another agent's mailbox, which a daemon
     /// refuses, is read from the files.
     async fn start(&self, request: Request) -> Result<Reply> {
-        if let Request::Watch(watch) = &request
-            && !watch.allow_other_dm
-            && let Some(reply) = connected::watch(self.place, self.session, watch.clone()).await?
-        {
-            return Ok(reply);
+        match request {
+            Request::Watch(watch) if !watch.allow_other_dm => {
+                connected::watch(self.place, self.session, watch, self.timeout).await
+            }
+            other => self.session.operations.call(&self.session.context, other).await,
         }
-        self.session.operations.call(&self.session.context, request).await
     }
 
     /// Prints an event; whether it was a message. A broken file that what is stored and what arrives both tell of is

@@ -4,16 +4,19 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use fmail_api::parse_duration;
 
 /// The daemon of fmail: serves a project to its agents, in the foreground, until it is told to end
 #[derive(Parser)]
 #[command(name = "forged", version, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    /// What to do instead of serving.
     #[command(subcommand)]
     pub action: Option<Action>,
 
+    /// How to serve.
     #[command(flatten)]
     pub serve: Serve,
 }
@@ -36,7 +39,7 @@ pub struct Serve {
     pub insecure: bool,
 
     /// A watch to which nothing happens gets a sign of life after this time
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub ping_after: Duration,
 
     /// How much to tell on standard error: error, warn, info, debug or trace
@@ -47,12 +50,27 @@ pub struct Serve {
 /// [`fmail_transports::tcp::DEFAULT_ADDRESS`] as clap wants it.
 const DEFAULT_MISSING: &str = "127.0.0.1:7463";
 
+/// What can be done beside serving.
 #[derive(Subcommand)]
 pub enum Action {
     /// Tell whether a daemon serves the project; exit code 1 when none does
     Status(Control),
     /// End the daemon that serves the project, and wait until it has ended
     Stop(Control),
+    /// Print a completion script for a shell
+    Completions(Completions),
+}
+
+/// Which script is wanted.
+#[derive(Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// The whole tree, for the tools that print it.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Which daemon is meant.
@@ -69,14 +87,13 @@ pub struct Control {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
     use fmail_transports::tcp::DEFAULT_ADDRESS;
 
     use super::*;
 
     #[test]
     fn the_definition_is_sound_and_the_default_address_the_documents() {
-        Arguments::command().debug_assert();
+        command().debug_assert();
         assert_eq!(DEFAULT_MISSING.parse::<SocketAddr>().unwrap(), DEFAULT_ADDRESS);
         assert_eq!(Arguments::parse_from(["forged", "--tcp"]).serve.tcp, Some(DEFAULT_ADDRESS));
         let other = Arguments::parse_from(["forged", "--tcp=[::1]:1", "a", "b"]).serve;

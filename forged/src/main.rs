@@ -1,7 +1,7 @@
 //! `forged`: serves projects to agents, so that a message reaches who waits for it at once.
 
-mod arguments;
 mod client;
+mod completions;
 mod control;
 mod host;
 mod lock;
@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use fmail_host::Environment;
+use forged::arguments;
 
 use arguments::{Action, Arguments};
 
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let outcome = Environment::from_process().and_then(|environment| match &arguments.action {
         Some(Action::Status(status)) => control::status(&environment, status),
         Some(Action::Stop(stop)) => control::stop(&environment, stop),
+        Some(Action::Completions(wanted)) => completions::print(wanted.shell),
         None => serve::serve(&environment, &arguments.serve).map(|()| ExitCode::SUCCESS),
     });
     outcome.unwrap_or_else(|error| {

@@ -32,7 +32,7 @@ impl Default for Limits {
         Limits {
             line_bytes: 3 * fmail_api::DEFAULT_MAX_MESSAGE_BYTES + 64 * 1024,
             requests: 64,
-            ping_after: Duration::from_secs(15),
+            ping_after: Duration::from_secs(5),
             write_timeout: Duration::from_secs(30),
         }
     }

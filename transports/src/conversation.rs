@@ -9,11 +9,19 @@ use std::time::Duration;
 use fmail_api::{Context, Error, ErrorKind, Event, Hello, HelloRequest, PROTOCOL_VERSION, Request, Result};
 use serde_json::{Map, Value};
 
+use crate::remote::{ANSWER, GREETING};
 use crate::unix::{SOCKET, SocketPath};
 use crate::wire::{Heard, heard, outgoing};
 
 /// How long a connection may take. On one machine it takes microseconds or fails at once.
-const CONNECT: Duration = Duration::from_millis(250);
+pub(crate) const CONNECT: Duration = Duration::from_millis(250);
+/// A stream that says nothing for so long is asked whether anybody is there. A daemon says `ping` before that unless it was
+/// told otherwise: a ping costs it a fraction of a question, and a thousand idle watches are to cost it next to nothing.
+const QUIET: Duration = Duration::from_secs(6);
+/// How long the answer to that may take: who is stopped or stuck is lost after nine seconds.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(3);
+/// A daemon that knows only PROTOCOL.md cannot be asked. It may say `ping`; one that says nothing for so long is lost.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// Where a daemon may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +56,10 @@ impl Failure {
 /// A connection to a daemon.
 pub struct Conversation {
     stream: BufReader<Stream>,
+    /// What has come of a line whose end has not.
+    line: Vec<u8>,
+    /// The line that asks whether the daemon is there, once it has shown that it can be asked several things at a time.
+    question: Option<String>,
 }
 
 impl Conversation {
@@ -61,7 +73,7 @@ impl Conversation {
                 Stream::Tcp(stream)
             }
         };
-        Some(Conversation { stream: BufReader::new(stream) })
+        Some(Conversation { stream: BufReader::new(stream), line: Vec::new(), question: None })
     }
 
     /// How long to wait for a line before the daemon counts as lost.
@@ -77,10 +89,11 @@ impl Conversation {
     /// Says hello; nothing when the daemon knows only PROTOCOL.md.
     pub fn hello(&mut self, context: &Context) -> Result<Option<Hello>, Failure> {
         self.tell(context, &hello_request(), "hello")?;
-        self.hear_hello()
+        self.hear_hello(context)
     }
 
     /// Asks after a hello, in one write and so in one round trip. The answer may be a refusal; who refused it is known.
+    /// The daemon has to greet at once, and may take longer over what it was asked.
     pub fn hello_and_ask(
         &mut self,
         context: &Context,
@@ -89,8 +102,10 @@ impl Conversation {
         let refused = Failure::Refused;
         let mut lines = outgoing::request(context, &hello_request(), "hello").map_err(refused)?;
         lines.push_str(&outgoing::request(context, request, "1").map_err(refused)?);
+        self.wait(GREETING)?;
         self.write(&lines)?;
-        let hello = self.hear_hello()?;
+        let hello = self.hear_hello(context)?;
+        self.wait(ANSWER)?;
         match self.hear_answer() {
             Ok(answer) => Ok((hello, Ok(answer))),
             Err(Failure::Refused(error)) => Ok((hello, Err(error))),
@@ -104,10 +119,15 @@ impl Conversation {
         self.hear_answer()
     }
 
+    /// From here on a stream is heard, which may have nothing to say for a long time.
+    pub fn listen(&mut self) -> Result<(), Failure> {
+        self.wait(if self.question.is_some() { QUIET } else { SILENCE })
+    }
+
     /// The next event of a stream; nothing at its end.
     pub fn next_event(&mut self) -> Result<Option<Event>, Failure> {
         loop {
-            match self.hear()? {
+            match self.hear_or_ask()? {
                 Heard::Event(event) => return Ok(Some(event)),
                 Heard::End => return Ok(None),
                 Heard::Refused(error) => return Err(Failure::Refused(error)),
@@ -121,11 +141,13 @@ impl Conversation {
         self.stream.get_ref().try_clone().ok().map(Hangup)
     }
 
-    fn hear_hello(&mut self) -> Result<Option<Hello>, Failure> {
+    fn hear_hello(&mut self, context: &Context) -> Result<Option<Hello>, Failure> {
         match self.hear_answer() {
             Ok(mut answer) => {
                 let hello = answer.remove("hello").and_then(|hello| serde_json::from_value(hello).ok());
-                hello.map(Some).ok_or_else(|| lost(io::Error::other("its `hello` cannot be understood")))
+                let hello = hello.ok_or_else(|| lost(io::Error::other("its `hello` cannot be understood")))?;
+                self.question = outgoing::request(context, &hello_request(), "there").ok();
+                Ok(Some(hello))
             }
             // An unknown command: a daemon that knows PROTOCOL.md and nothing else.
             Err(Failure::Refused(error)) if error.kind() == ErrorKind::InvalidRequest => Ok(None),
@@ -144,12 +166,33 @@ impl Conversation {
     }
 
     fn hear(&mut self) -> Result<Heard, Failure> {
-        let mut line = Vec::new();
-        self.stream.read_until(b'\n', &mut line).map_err(lost)?;
-        if line.pop() != Some(b'\n') {
-            return Err(lost(io::ErrorKind::UnexpectedEof.into()));
-        }
+        let line = self.read_line().map_err(lost)?;
         heard(&line).map_err(Failure::Lost)
+    }
+
+    /// The next line of a stream. After some silence the daemon is asked whether it is there; whatever it says then will do.
+    fn hear_or_ask(&mut self) -> Result<Heard, Failure> {
+        let line = match (self.read_line(), self.question.clone()) {
+            (Err(error), Some(question)) if is_silence(&error) => {
+                self.wait(SIGN_OF_LIFE)?;
+                self.write(&question)?;
+                let line = self.read_line().map_err(lost)?;
+                self.listen()?;
+                line
+            }
+            (line, _) => line.map_err(lost)?,
+        };
+        heard(&line).map_err(Failure::Lost)
+    }
+
+    /// A line without its end. When the time is over in the middle of one, the next call goes on with it.
+    fn read_line(&mut self) -> io::Result<Vec<u8>> {
+        self.stream.read_until(b'\n', &mut self.line)?;
+        let mut line = std::mem::take(&mut self.line);
+        match line.pop() {
+            Some(b'\n') => Ok(line),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     fn tell(&mut self, context: &Context, request: &Request, req_id: &str) -> Result<(), Failure> {
@@ -188,9 +231,13 @@ fn hello_request() -> Request {
     Request::Hello(HelloRequest { version, protocol: Some(PROTOCOL_VERSION) })
 }
 
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
 fn lost(error: io::Error) -> Failure {
     let why = match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it did not answer in time".to_string(),
+        _ if is_silence(&error) => "it did not answer in time".to_string(),
         io::ErrorKind::UnexpectedEof => "it closed the connection".to_string(),
         _ => error.to_string(),
     };

@@ -14,7 +14,7 @@ pub mod wire;
 
 pub use connection::Limits;
 pub use conversation::{Conversation, Endpoint, Failure};
-pub use remote::{ANSWER, Remote, events};
+pub use remote::{ANSWER, GREETING, Remote, events};
 pub use tcp::TcpTransport;
 pub use unix::UnixTransport;
 pub use wire::response;

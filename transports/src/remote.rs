@@ -15,10 +15,11 @@ use futures::{SinkExt, Stream, StreamExt};
 use crate::conversation::{Conversation, Endpoint, Failure, Hangup};
 use crate::wire::response;
 
+/// How long a daemon may take to say hello. That waits for no lock and no sync: who cannot do it soon is stopped or stuck,
+/// and a command does better without it.
+pub const GREETING: Duration = Duration::from_millis(500);
 /// How long a daemon may take to answer.
 pub const ANSWER: Duration = Duration::from_secs(5);
-/// A stream that says nothing for so long is lost: a living one says `ping` before that.
-const SILENCE: Duration = Duration::from_secs(60);
 
 /// A project that is served elsewhere. Each call has a connection of its own; a stream keeps it.
 ///
@@ -76,7 +77,7 @@ impl Client for Remote {
 
 /// The events of a conversation, read by a thread of their own. Dropping the stream hangs up.
 pub fn events(mut conversation: Conversation) -> Result<EventStream> {
-    conversation.wait(SILENCE).map_err(Failure::into_error)?;
+    conversation.listen().map_err(Failure::into_error)?;
     let hangup = conversation.hangup();
     let (mut sender, receiver) = channel(64);
     let read = move || {

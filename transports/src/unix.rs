@@ -16,7 +16,7 @@ use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::connection::{Limits, Route};
-use crate::conversation::Endpoint;
+use crate::conversation::{CONNECT, Endpoint};
 use crate::listener::{Accepted, run};
 use crate::remote::connected;
 use crate::wire::failure;
@@ -74,8 +74,16 @@ impl SocketPath {
     }
 
     /// Connects to whoever listens there.
+    ///
+    /// Not by the standard library: where a stopped daemon's queue is full, that would wait until it goes on.
     pub fn connect(&self) -> io::Result<net::UnixStream> {
-        net::UnixStream::connect(&self.path)
+        let descriptor = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let stream = net::UnixStream::from(descriptor);
+        // The kernel counts waiting for a place in the queue as writing.
+        stream.set_write_timeout(Some(CONNECT))?;
+        rustix::net::connect(&stream, &SocketAddrUnix::new(&self.path)?)?;
+        stream.set_write_timeout(None)?;
+        Ok(stream)
     }
 
     fn remove(&self) -> io::Result<()> {
@@ -141,7 +149,8 @@ fn make_room(socket: &SocketPath, shown: &Path) -> Result<()> {
         )
         .help("remove it, then start again"));
     }
-    if socket.connect().is_ok() {
+    // Who has a full queue does not answer now, but is there.
+    if socket.connect().map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |_| true) {
         return Err(Error::new(ErrorKind::Conflict, format!("another daemon answers on {}", shown.display()))
             .help("stop it first: `forged stop`"));
     }

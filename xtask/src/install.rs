@@ -11,7 +11,7 @@ use fmail_api::{Error, Result};
 use crate::cargo;
 use crate::manifest::{self, Manifest};
 
-/// Install the program, its man pages, shell completions and documents under a prefix
+/// Install the programs, their man pages, shell completions and documents under a prefix
 #[derive(Debug, clap::Args)]
 pub struct Install {
     /// Where to: bin, lib and share are created below it
@@ -37,13 +37,13 @@ impl Install {
     pub fn run(&self) -> Result<()> {
         let program = if self.debug { cargo::build_debug()? } else { cargo::build_release()? };
         let mut items = Vec::new();
-        for name in ["fmail", "forged"] {
-            let program = program.with_file_name(name);
+        for command in [fmail_cli::command(), forged::command()] {
+            let program = program.with_file_name(command.get_name());
             let content = fs::read(&program).map_err(doing("reading", &program))?;
-            items.push(Item { path: Path::new("bin").join(name), content, mode: 0o755 });
+            items.push(Item { path: Path::new("bin").join(command.get_name()), content, mode: 0o755 });
+            items.extend(completions(&command));
+            items.extend(man_pages(command)?);
         }
-        items.extend(man_pages()?);
-        items.extend(completions());
         items.extend(documents()?);
         let manifest = install(&self.prefix, &items)?;
         println!("installed {} files under {}", manifest.files.len(), self.prefix.display());
@@ -121,7 +121,7 @@ fn remove_if_there(file: &Path) -> Result<()> {
 }
 
 /// One page for the program and one for each of its commands, from the definitions that also give the help.
-fn man_pages() -> Result<Vec<Item>> {
+fn man_pages(command: clap::Command) -> Result<Vec<Item>> {
     fn collect(command: &clap::Command, pages: &mut Vec<Item>) -> io::Result<()> {
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             collect(below, pages)?;
@@ -132,22 +132,24 @@ fn man_pages() -> Result<Vec<Item>> {
         pages.push(Item { path: Path::new("share/man/man1").join(page.get_filename()), content, mode: 0o644 });
         Ok(())
     }
-    let mut command = fmail_cli::command().disable_help_subcommand(true);
+    let mut command = command.disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();
     collect(&command, &mut pages).map_err(|error| Error::io("rendering the man pages", &error))?;
     Ok(pages)
 }
 
-fn completions() -> Vec<Item> {
+/// The scripts that complete a program's arguments, where the shells look for them.
+fn completions(command: &clap::Command) -> Vec<Item> {
+    let name = command.get_name();
     let places = [
-        (Shell::Bash, "share/bash-completion/completions/fmail"),
-        (Shell::Zsh, "share/zsh/site-functions/_fmail"),
-        (Shell::Fish, "share/fish/vendor_completions.d/fmail.fish"),
+        (Shell::Bash, format!("share/bash-completion/completions/{name}")),
+        (Shell::Zsh, format!("share/zsh/site-functions/_{name}")),
+        (Shell::Fish, format!("share/fish/vendor_completions.d/{name}.fish")),
     ];
     let script = |shell| {
         let mut content = Vec::new();
-        clap_complete::generate(shell, &mut fmail_cli::command(), "fmail", &mut content);
+        clap_complete::generate(shell, &mut command.clone(), name, &mut content);
         content
     };
     places.into_iter().map(|(shell, path)| Item { path: path.into(), content: script(shell), mode: 0o644 }).collect()

@@ -47,6 +47,12 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
         "share/bash-completion/completions/fmail",
         "share/zsh/site-functions/_fmail",
         "share/fish/vendor_completions.d/fmail.fish",
+        "share/man/man1/forged.1",
+        "share/man/man1/forged-status.1",
+        "share/man/man1/forged-stop.1",
+        "share/bash-completion/completions/forged",
+        "share/zsh/site-functions/_forged",
+        "share/fish/vendor_completions.d/forged.fish",
         "share/doc/fmail/README.md",
         "share/fmail/install-manifest.txt",
     ] {
@@ -56,8 +62,14 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
     let manifest = fs::read_to_string(prefix.join("share/fmail/install-manifest.txt")).unwrap();
     assert!(!manifest.contains(scratch.path().to_str().unwrap()), "the list does not depend on the place");
 
-    let version = Command::new(prefix.join("bin/fmail")).arg("--version").output().unwrap();
-    assert!(version.status.success() && version.stdout.starts_with(b"fmail "));
+    for name in ["fmail", "forged"] {
+        let run = |arguments: &[&str]| Command::new(prefix.join("bin").join(name)).args(arguments).output().unwrap();
+        let version = run(&["--version"]);
+        assert!(version.status.success() && version.stdout.starts_with(format!("{name} ").as_bytes()));
+        let script = fs::read(prefix.join("share/bash-completion/completions").join(name)).unwrap();
+        let printed = run(&["completions", "bash"]).stdout;
+        assert_eq!(script.trim_ascii(), printed.trim_ascii(), "the program prints what is installed");
+    }
 
     // The whole tree can be staged and moved.
     let moved = scratch.path().join("moved");

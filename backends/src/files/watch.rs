@@ -99,6 +99,7 @@ impl Session {
             missed: VecDeque::new(),
             ready: VecDeque::new(),
             last: MessageId::MIN,
+            moved: false,
             quiet: 0,
             told: 0,
             ended: false,
@@ -134,6 +135,8 @@ struct Watch {
     missed: VecDeque<u32>,
     ready: VecDeque<Result<Event>>,
     last: MessageId,
+    /// The index was rebuilt, and nobody knows yet where in the new one this watch is.
+    moved: bool,
     quiet: u32,
     /// How many of the hub's broken files were looked at.
     told: usize,
@@ -224,7 +227,7 @@ impl Watch {
                 self.position.slot = slot;
             }
             self.quiet += 1;
-            if self.quiet >= PROGRESS_AFTER {
+            if self.quiet >= PROGRESS_AFTER && self.missed.is_empty() {
                 self.quiet = 0;
                 self.ready.push_back(Ok(Event::Progress(self.position.cursor())));
             }
@@ -232,6 +235,11 @@ impl Watch {
         drop(slots);
         self.sieve = Some(sieve);
         self.index = Some(index);
+        if self.moved && self.missed.is_empty() {
+            // Cursors of the index before are void: who was told nothing since could not go on elsewhere.
+            self.moved = false;
+            self.ready.push_back(Ok(Event::Progress(self.position.cursor())));
+        }
         Ok(())
     }
 
@@ -253,6 +261,7 @@ impl Watch {
             self.position.slot = 0;
             return Ok(());
         }
+        self.moved = true;
         let seen = self.index.as_ref().and_then(|old| seen_before(old, before.slot, &undelivered).ok());
         let rows = fingerprints(index, state)?;
         let mut slots = index.sweep(state);

@@ -4,7 +4,10 @@
 //! answer. A connection that is lost before an answer leads to the files, and an idempotency key keeps the message from
 //! being stored twice, whatever the daemon still does with it.
 
+mod daemon;
+mod search;
 mod send;
+mod standing;
 mod watch;
 
 pub(crate) use send::{read_back, send};
@@ -12,30 +15,34 @@ pub(crate) use watch::watch;
 
 use fmail_api::{AgentName, Context, Error, ErrorKind, Hello, Principal, Result};
 use fmail_host::Project;
-use fmail_transports::{ANSWER, Conversation, Endpoint};
+use fmail_transports::{Conversation, Endpoint, GREETING};
 
 use crate::session::{Place, host};
 
 /// Where a daemon of this project may be, in the order in which to look.
-///
-/// Without `.fmail/` there can be none: a daemon creates it before it listens.
 fn endpoints(place: &Place) -> Vec<Endpoint> {
     let directory = place.project.fmail_dir();
     let named = place.settings.mail.transports.iter().map(String::as_str);
     let trusted = !place.settings.untrusted().contains(&"mail.tcp.address");
-    let endpoints = named.filter_map(|name| match name {
-        "unix" => Some(Endpoint::Unix(directory.clone())),
-        // An address that came with a clone is not dialled.
-        "tcp" if trusted => Some(Endpoint::Tcp(place.settings.mail.tcp.address)),
-        _ => None,
-    });
-    if directory.exists() { endpoints.collect() } else { Vec::new() }
+    named
+        .filter_map(|name| match name {
+            "unix" => Some(Endpoint::Unix(directory.clone())),
+            // An address that came with a clone is not dialled.
+            "tcp" if trusted => Some(Endpoint::Tcp(place.settings.mail.tcp.address)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Without `.fmail/` there can be no daemon: it creates that before it listens.
+fn may_be_served(project: &Project) -> bool {
+    project.fmail_dir().exists()
 }
 
 /// On whose behalf a daemon is asked. Looked up only when somebody listens: finding out the project's id costs more than
 /// finding nobody, and a project file that cannot be read concerns nobody then.
-fn context(place: &Place, agent: &AgentName) -> Result<Context> {
-    let project = Some(place.project.id()?.0);
+fn context(project: &Project, agent: &AgentName) -> Result<Context> {
+    let project = Some(project.id()?.0);
     Ok(Context { host: host(), project, principal: Principal::Anonymous, ..Context::local(agent.clone()) })
 }
 
@@ -48,7 +55,7 @@ fn is_ours(project: &Project, hello: Option<&Hello>) -> bool {
 
 /// Makes sure of a daemon on a TCP port before anything is entrusted to it.
 fn make_sure(project: &Project, mut conversation: Conversation, context: &Context) -> Option<Conversation> {
-    conversation.wait(ANSWER).ok()?;
+    conversation.wait(GREETING).ok()?;
     let hello = conversation.hello(context).ok()?;
     is_ours(project, hello.as_ref()).then_some(conversation)
 }

@@ -7,13 +7,16 @@ use fmail_transports::{ANSWER, Conversation, Endpoint, Failure, response};
 use futures::StreamExt;
 use futures::executor::block_on;
 
-use super::{context, endpoints, explained, make_sure};
+use super::{context, endpoints, explained, make_sure, may_be_served};
 use crate::output::note;
 use crate::session::{Place, unexpected};
 
 /// Sends through the project's daemon. Nothing when there is none, or when it was lost before it answered: then the
 /// request has a key, and sending it again cannot store it twice.
 pub(crate) fn send(place: &Place, agent: &AgentName, request: &mut SendRequest) -> Result<Option<Sent>> {
+    if !may_be_served(&place.project) {
+        return Ok(None);
+    }
     for endpoint in endpoints(place) {
         let Some(attempt) = Attempt::open(place, agent, &endpoint)? else { continue };
         request.key.get_or_insert_with(fresh_key);
@@ -40,7 +43,7 @@ struct Attempt {
 impl Attempt {
     fn open(place: &Place, agent: &AgentName, endpoint: &Endpoint) -> Result<Option<Attempt>> {
         let Some(conversation) = Conversation::open(endpoint) else { return Ok(None) };
-        let context = context(place, agent)?;
+        let context = context(&place.project, agent)?;
         Ok(match endpoint {
             // The socket lies in the very directory that it serves: there is nothing to make sure of first.
             Endpoint::Unix(_) => Some(Attempt { conversation, context, known: false }),
@@ -53,9 +56,9 @@ impl Attempt {
     }
 
     fn send(mut self, request: &SendRequest) -> Result<Sent, Failure> {
-        self.conversation.wait(ANSWER)?;
         let request = Request::Send(Box::new(request.clone()));
         let answer = if self.known {
+            self.conversation.wait(ANSWER)?;
             self.conversation.ask(&self.context, &request)?
         } else {
             let (hello, answer) = self.conversation.hello_and_ask(&self.context, &request)?;

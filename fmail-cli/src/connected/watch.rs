@@ -1,26 +1,23 @@
 //! Watching through a daemon, and going on without it.
 //!
-//! A watch that loses its daemon tries to find it again for a moment, then goes on with the files. Either way it resumes
-//! at the cursor of the last message: daemon and files share one order of arrival, so nothing is lost and nothing repeated.
+//! A watch that loses its daemon tries to find it again for a moment, then goes on with the files, and returns when a
+//! daemon is there again. Each time it goes on right behind what it has shown, so nothing is lost and nothing repeated.
 
-use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{
-    Client, Context, Cursor, Error, ErrorKind, Event, EventStream, MessageId, Reply, Request, Response, Result, Since,
-    Timestamp, WatchRequest,
+    Client, Context, Cursor, ErrorKind, Event, EventStream, Reply, Request, Response, Result, WatchRequest,
 };
 use fmail_core::Operations;
-use fmail_host::Project;
-use fmail_transports::{ANSWER, Conversation, Endpoint, Failure, events, response};
 use futures::{StreamExt, stream};
-use tokio::task::spawn_blocking;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{context, endpoints, explained, make_sure};
+use super::daemon::{Daemons, Found};
+use super::search::Search;
+use super::standing::Standing;
 use crate::output::note;
-use crate::session::{Place, Session, now};
+use crate::session::{Place, Session, now, unexpected};
 
 /// How long to wait before each attempt to find a lost daemon again.
 const AGAIN: [Duration; 5] = [
@@ -30,190 +27,214 @@ const AGAIN: [Duration; 5] = [
     Duration::from_millis(200),
     Duration::from_millis(400),
 ];
-/// How many ids are remembered where a stream can only be resumed by one.
-const REMEMBERED: usize = 4096;
+/// A connection that lasted so long, or brought a message, was worth having. The attempts after one that was not go on
+/// where they were, so that a daemon which drops everybody is not asked without end.
+const WORTH: Duration = Duration::from_secs(5);
 
-/// Watches through the project's daemon; nothing when there is none.
-pub(crate) async fn watch(place: &Place, session: &Session, request: WatchRequest) -> Result<Option<Reply>> {
-    for endpoint in endpoints(place) {
-        let Some(conversation) = Conversation::open(&endpoint) else { continue };
-        let context = context(place, &session.context.agent)?;
-        let daemon = Daemon { endpoint, context, project: place.project.clone() };
-        let (attempt, asked) = (daemon.clone(), request.clone());
-        let started = off_the_runtime(move || attempt.watch(conversation, asked)).await?;
-        let Some((cursor, events)) = started else { continue };
-        let mut resuming = Resuming {
-            daemon,
-            operations: session.operations.clone(),
-            local: session.context.clone(),
-            since: request.since.clone(),
-            request,
-            events,
-            remote: true,
-            started: now(),
-            last: None,
-            seen: Seen::default(),
-        };
-        resuming.reached(&cursor);
-        let events = stream::unfold(resuming, |mut resuming| async {
-            let event = resuming.next().await?;
-            Some((event, resuming))
-        });
-        return Ok(Some(Reply::streaming(Response::Watching(cursor), events.boxed())));
-    }
-    Ok(None)
-}
-
-/// Connecting waits for the other side; signals and times must not wait for that.
-async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    spawn_blocking(work).await.map_err(|_| Error::internal("connecting to the daemon ended unexpectedly"))?
-}
-
-#[derive(Clone)]
-struct Daemon {
-    endpoint: Endpoint,
-    context: Context,
-    project: Project,
-}
-
-impl Daemon {
-    /// Starts a watch; nothing when no daemon of this project answers.
-    fn watch(&self, mut conversation: Conversation, request: WatchRequest) -> Result<Option<(Cursor, EventStream)>> {
-        let mut hello = None;
-        match &self.endpoint {
-            Endpoint::Tcp(_) => match make_sure(&self.project, conversation, &self.context) {
-                Some(ours) => conversation = ours,
-                None => return Ok(None),
-            },
-            Endpoint::Unix(_) => match conversation.wait(ANSWER).and_then(|()| conversation.hello(&self.context)) {
-                Ok(heard) => hello = heard,
-                Err(Failure::Refused(error)) => return Err(error),
-                Err(Failure::Lost(_)) => return Ok(None),
-            },
+/// Watches through the project's daemon where there is one, and through the files where there is none.
+///
+/// What is stored is shown also when the time is short: a daemon gets half of it to answer.
+pub(crate) async fn watch(
+    place: &Place,
+    session: &Session,
+    request: WatchRequest,
+    time: Option<Duration>,
+) -> Result<Reply> {
+    let mut watching = Watching {
+        search: Search::new(Daemons::of(place, &session.context.agent)),
+        operations: session.operations.clone(),
+        local: session.context.clone(),
+        standing: Standing::new(request.since.clone(), now()),
+        request: request.clone(),
+        events: stream::empty().boxed(),
+        way: Way::Files,
+        was_connected: false,
+        attempts: 0,
+    };
+    let patience = time.map_or(Duration::MAX, |time| time / 2);
+    let cursor = match timeout(patience, watching.search.look(request.clone())).await {
+        Ok(found) => match found? {
+            Found::Watching(cursor, events) => {
+                watching.connected(events);
+                cursor
+            }
+            Found::Silent | Found::Nobody => watching.open_files(request).await?,
+        },
+        Err(_) => {
+            watching.search.give_up();
+            watching.open_files(request).await?
         }
-        let request = Request::Watch(request);
-        let answer = match conversation.ask(&self.context, &request) {
-            Ok(answer) => answer,
-            Err(Failure::Refused(error)) => return Err(explained(error, hello.as_ref())),
-            Err(Failure::Lost(_)) => return Ok(None),
-        };
-        match response(&self.context, &request, answer)? {
-            Response::Watching(cursor) => Ok(Some((cursor, events(conversation)?))),
-            _ => Err(crate::session::unexpected()),
-        }
-    }
+    };
+    watching.standing.began(&cursor);
+    let events = stream::unfold(watching, |mut watching| async {
+        let event = watching.next().await?;
+        Some((event, watching))
+    });
+    Ok(Reply::streaming(Response::Watching(cursor), events.boxed()))
 }
 
-/// A watch that outlives its daemon.
-struct Resuming {
-    daemon: Daemon,
+/// Where the messages come from.
+#[derive(Clone, Copy)]
+enum Way {
+    /// From a daemon, since then; whether anything came from it.
+    Daemon { since: Instant, brought: bool },
+    /// From the files.
+    Files,
+    /// From nowhere any more.
+    Ended,
+}
+
+/// A watch that outlives its daemon, and finds the next.
+struct Watching {
+    search: Search,
     operations: Arc<Operations>,
     local: Context,
     request: WatchRequest,
+    standing: Standing,
     events: EventStream,
-    /// The events come from a daemon.
-    remote: bool,
-    /// Where to go on.
-    since: Option<Since>,
-    started: Timestamp,
-    last: Option<MessageId>,
-    seen: Seen,
+    way: Way,
+    was_connected: bool,
+    /// How often the daemon was looked for since the last connection that was worth having.
+    attempts: usize,
 }
 
-impl Resuming {
+impl Watching {
     async fn next(&mut self) -> Option<Result<Event>> {
         loop {
-            match self.events.next().await {
-                Some(Ok(Event::Message(delivery))) => {
-                    self.reached(&delivery.cursor);
-                    self.last = Some(delivery.message.id);
-                    if self.seen.is_new(delivery.message.id) {
-                        return Some(Ok(Event::Message(delivery)));
+            let event = match self.way {
+                Way::Ended => return None,
+                Way::Daemon { .. } => self.events.next().await,
+                Way::Files => {
+                    let request = || going_on(&self.request, &self.standing);
+                    tokio::select! {
+                        biased;
+                        event = self.events.next() => event,
+                        found = self.search.next(request) => {
+                            self.looked(found);
+                            continue;
+                        }
                     }
                 }
-                Some(Ok(Event::Progress(cursor))) => self.reached(&cursor),
-                Some(Err(error)) if !self.remote || !error.retryable() => return Some(Err(error)),
-                Some(Err(_)) | None if self.remote => {
-                    if let Err(error) = self.resume().await {
-                        self.events = stream::empty().boxed();
-                        self.remote = false;
-                        return Some(Err(error));
-                    }
-                }
-                other => return other,
-            }
-        }
-    }
-
-    /// Everything up to here has been seen. A daemon that gives no cursors gives ids, and what follows an id may repeat.
-    fn reached(&mut self, cursor: &Cursor) {
-        self.since = match cursor.as_str().parse() {
-            Ok(id) => Some(Since::Id(id)),
-            Err(_) if cursor.as_str().is_empty() => return,
-            Err(_) => Some(Since::Cursor(cursor.clone())),
-        };
-    }
-
-    async fn resume(&mut self) -> Result<()> {
-        for wait in AGAIN {
-            sleep(wait).await;
-            let (daemon, request) = (self.daemon.clone(), self.going_on());
-            let again = move || match Conversation::open(&daemon.endpoint) {
-                Some(conversation) => daemon.watch(conversation, request),
-                None => Ok(None),
             };
-            match off_the_runtime(again).await {
-                Ok(Some((_, events))) => {
-                    self.events = events;
-                    return Ok(());
+            match (event, self.way) {
+                (Some(Ok(event)), _) => {
+                    if let Some(event) = self.news(event) {
+                        return Some(Ok(event));
+                    }
                 }
-                Err(error) if error.kind() == ErrorKind::Expired => self.forget_cursor(),
-                Err(error) if !error.retryable() => return Err(error),
-                _ => {}
+                (Some(Err(error)), Way::Daemon { .. }) if error.retryable() => self.lost(&error.to_string()).await,
+                (None, Way::Daemon { .. }) => self.lost("forged ended the stream").await,
+                (other, _) => {
+                    self.way = Way::Ended;
+                    return other;
+                }
             }
         }
-        note("forged is gone; watching the files");
-        self.remote = false;
-        let mut watching = self.operations.call(&self.local, Request::Watch(self.going_on())).await;
-        if watching.as_ref().is_err_and(|error| error.kind() == ErrorKind::Expired) {
-            self.forget_cursor();
-            watching = self.operations.call(&self.local, Request::Watch(self.going_on())).await;
+    }
+
+    /// Takes note of an event; nothing when it was shown before or says only how far the stream is.
+    fn news(&mut self, event: Event) -> Option<Event> {
+        match (&event, &mut self.way) {
+            (Event::Message(_), Way::Daemon { brought, .. }) => *brought = true,
+            (Event::Message(_), _) => self.search.nudge(),
+            _ => {}
         }
-        self.events = watching?.events.ok_or_else(crate::session::unexpected)?;
-        Ok(())
+        match event {
+            Event::Message(delivery) => self.standing.is_news(&delivery).then_some(Event::Message(delivery)),
+            Event::Progress(cursor) => {
+                self.standing.reached(&cursor);
+                None
+            }
+            other => Some(other),
+        }
     }
 
-    fn going_on(&self) -> WatchRequest {
-        WatchRequest { since: self.since.clone(), ..self.request.clone() }
+    /// While the files are watched, whatever a daemon refuses is no reason to end.
+    fn looked(&mut self, found: Result<Found>) {
+        match found {
+            Ok(Found::Watching(_, events)) => {
+                note(if self.was_connected { "watching through forged again" } else { "watching through forged" });
+                self.connected(events);
+            }
+            // The next look asks for more, and leaves out what was shown.
+            Err(error) if error.kind() == ErrorKind::Expired => self.standing.forget_cursor(),
+            _ => {}
+        }
     }
 
-    /// The index was rebuilt while nobody watched: go on from the last message, or from the start of this watch.
-    fn forget_cursor(&mut self) {
-        self.since = Some(match self.last {
-            Some(id) => Since::Id(id),
-            None => Since::Time(self.started),
-        });
+    fn connected(&mut self, events: EventStream) {
+        self.events = events;
+        self.way = Way::Daemon { since: Instant::now(), brought: false };
+        self.was_connected = true;
+    }
+
+    /// Finds the daemon again, or goes on with the files. An error becomes the last event.
+    async fn lost(&mut self, why: &str) {
+        let worth = matches!(self.way, Way::Daemon { since, brought } if brought || since.elapsed() >= WORTH);
+        if worth {
+            self.attempts = 0;
+        }
+        let resumed = match self.reconnect().await {
+            Ok(true) => return,
+            Ok(false) => self.go_on_with_files().await,
+            Err(error) => Err(error),
+        };
+        match resumed {
+            Ok(()) => {
+                note(&format!("watching the files: {why}"));
+                self.search.expect(worth);
+            }
+            Err(error) => {
+                self.events = stream::iter([Err(error)]).boxed();
+                self.way = Way::Files;
+            }
+        }
+    }
+
+    /// Whether a daemon was found.
+    async fn reconnect(&mut self) -> Result<bool> {
+        while let Some(wait) = AGAIN.get(self.attempts) {
+            self.attempts += 1;
+            sleep(*wait).await;
+            match self.search.look(going_on(&self.request, &self.standing)).await {
+                Ok(Found::Watching(_, events)) => {
+                    self.connected(events);
+                    return Ok(true);
+                }
+                // It is there and does not answer: a further question would only wait for longer.
+                Ok(Found::Silent) => return Ok(false),
+                Ok(Found::Nobody) => {}
+                Err(error) if error.kind() == ErrorKind::Expired => self.standing.forget_cursor(),
+                Err(error) if error.retryable() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    async fn go_on_with_files(&mut self) -> Result<()> {
+        let opened = self.open_files(going_on(&self.request, &self.standing)).await;
+        match opened {
+            Err(error) if error.kind() == ErrorKind::Expired => {
+                self.standing.forget_cursor();
+                self.open_files(going_on(&self.request, &self.standing)).await.map(drop)
+            }
+            other => other.map(drop),
+        }
+    }
+
+    async fn open_files(&mut self, request: WatchRequest) -> Result<Cursor> {
+        let reply = self.operations.call(&self.local, Request::Watch(request)).await?;
+        self.events = reply.events.ok_or_else(unexpected)?;
+        self.way = Way::Files;
+        match reply.head {
+            Response::Watching(cursor) => Ok(cursor),
+            _ => Err(unexpected()),
+        }
     }
 }
 
-/// The ids that were delivered last.
-#[derive(Default)]
-struct Seen {
-    ids: HashSet<MessageId>,
-    order: VecDeque<MessageId>,
-}
-
-impl Seen {
-    fn is_new(&mut self, id: MessageId) -> bool {
-        if !self.ids.insert(id) {
-            return false;
-        }
-        self.order.push_back(id);
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.ids.remove(&oldest);
-        }
-        true
-    }
+/// The request of a watch that goes on elsewhere.
+fn going_on(request: &WatchRequest, standing: &Standing) -> WatchRequest {
+    WatchRequest { since: Some(standing.since()), ..request.clone() }
 }

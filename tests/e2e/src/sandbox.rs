@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{Fmail, Output, Tree, assert_same, fmail_binary, tree};
+use crate::{DEADLINE, Fmail, Output, Running, Tree, assert_same, eventually, fmail_binary, forged_binary, tree};
 
 /// A temporary directory with an empty `project`, a `home` and a `bin` that holds `fmail`; removed when dropped.
 ///
@@ -90,6 +90,25 @@ impl Sandbox {
             .env("LC_ALL", "C.UTF-8")
             .env("GIT_CONFIG_NOSYSTEM", "1");
         Fmail::new(command)
+    }
+
+    /// Starts a daemon in the project and waits until it answers.
+    pub fn forged(&self, args: &[&str]) -> Running {
+        let running = self.command(forged_binary()).args(args).spawn();
+        eventually(DEADLINE.as_secs(), "a daemon that answers", || {
+            let status = self.command(forged_binary()).arg("status").run();
+            (status.code == 0).then_some(())
+        });
+        running
+    }
+
+    /// How many connections to the project's daemon are open, as the kernel tells.
+    pub fn connections(&self) -> usize {
+        let socket = self.store().join("forged.sock").display().to_string();
+        let table = fs::read_to_string("/proc/net/unix").expect("proc is mounted");
+        // The sixth column is the state, 03 when connected; the last one the path.
+        let connected = |line: &&str| line.ends_with(&socket) && line.split_whitespace().nth(5) == Some("03");
+        table.lines().filter(connected).count()
     }
 
     /// Sends as this agent and gives the message's id.

@@ -136,7 +136,9 @@ pub fn event(event: &Event, req_id: Option<&ReqId>, style: Style) -> Option<Stri
 /// What the asking agent has done with a message, with the word for it.
 fn state(mail: &Mail) -> Value {
     let mut state = json!(mail.state);
-    state["standing"] = json!(mail.standing);
+    if let Some(standing) = mail.standing {
+        state["standing"] = json!(standing);
+    }
     state
 }
 

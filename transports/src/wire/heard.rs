@@ -75,7 +75,10 @@ fn told<T: DeserializeOwned>(fields: &mut Map<String, Value>, name: &str, event:
 
 /// A message with its state. The word for the state stands in the same object and is no part of it.
 fn mail(message: Arc<Message>, mut state: Value) -> Option<Mail> {
-    let standing = serde_json::from_value(state.as_object_mut()?.remove("standing")?).ok()?;
+    let standing = match state.as_object_mut()?.remove("standing") {
+        Some(standing) => Some(serde_json::from_value(standing).ok()?),
+        None => None,
+    };
     Some(Mail { message, state: serde_json::from_value(state).ok()?, standing })
 }
 

@@ -54,9 +54,10 @@ pub fn mail() -> Vec<Event> {
         claim: Some(Claim { token: "t-1".into(), until: later(), attempts: 2 }),
         extra: Map::from_iter([("x_newer".to_string(), json!({"n": 1.0}))]),
     };
-    let known = Mail { message: Arc::new(message()), state, standing: Standing::Archived };
-    let fresh = Mail { message: Arc::new(message()), state: MailState::default(), standing: Standing::Unread };
-    vec![Event::Mail(Box::new(known)), Event::Mail(Box::new(fresh))]
+    let known = Mail { message: Arc::new(message()), state, standing: Some(Standing::Archived) };
+    let fresh = Mail { message: Arc::new(message()), state: MailState::default(), standing: Some(Standing::Unread) };
+    let elsewhere = Mail { standing: None, ..fresh.clone() };
+    [known, fresh, elsewhere].map(|mail| Event::Mail(Box::new(mail))).into()
 }
 
 pub fn found() -> Vec<Event> {

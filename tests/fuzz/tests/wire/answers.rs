@@ -72,7 +72,7 @@ fn check_answers(message: &fmail_api::Message, req_id: Option<&ReqId>) {
         for (response, ok) in
             [(sent(message, reason), is_durable), (Response::Watching(Cursor::new(message.body.to_string())), true)]
         {
-            let fields = object(&wire::answer(&response, req_id, style));
+            let fields = object(&wire::answer(&response, wire::Form::Usual, req_id, style));
             assert_eq!((&fields["ok"], fields.get("req_id")), (&ok.into(), said.as_ref()));
         }
         for line in [wire::ping(req_id, style), wire::end(req_id, style)] {

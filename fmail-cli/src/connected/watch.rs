@@ -36,6 +36,7 @@ const REMEMBERED: usize = 4096;
 /// Watches through the project's daemon; nothing when there is none.
 pub(crate) async fn watch(place: &Place, session: &Session, request: WatchRequest) -> Result<Option<Reply>> {
     for endpoint in endpoints(place) {
+        let endpoint = endpoint?;
         let Some(conversation) = Conversation::open(&endpoint) else { continue };
         let context = context(place, &session.context.agent)?;
         let daemon = Daemon { endpoint, context, project: place.project.clone() };

@@ -4,7 +4,7 @@ use fmail_api::{Error, Event, Response};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::ReqId;
+use super::{Challenge, ReqId};
 
 /// How lines are written to a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +93,11 @@ pub fn answer(response: &Response, req_id: Option<&ReqId>, style: Style) -> Stri
         _ => return failure(&Error::internal("this answer has no form on the wire"), req_id),
     };
     line.end(req_id)
+}
+
+/// The line that proves the token to a client and asks for its proof.
+pub fn challenge(challenge: &Challenge, req_id: Option<&ReqId>) -> String {
+    LineWriter::new().json("ok", "true").field("auth", challenge).end(req_id)
 }
 
 /// The line that refuses a request or ends a stream.

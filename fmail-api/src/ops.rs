@@ -178,14 +178,22 @@ pub struct HelloRequest {
 pub struct Hello {
     /// The serving program's version.
     pub version: String,
-    /// The protocol that it speaks.
+    /// The protocol that it speaks with this client: the newest that both know, if it knows the client's.
     pub protocol: u32,
-    /// The operations that it runs.
+    /// The operations that it runs, as far as we know them.
+    #[serde(deserialize_with = "known_operations")]
     pub operations: Vec<Operation>,
     /// The project, with its id.
     pub project: ProjectRecord,
     /// Which store this is: two clones of one project differ here, so that neither sends into the other's files.
     pub store_id: String,
+}
+
+/// A newer daemon runs operations that we have no name for. That is no reason not to talk to it.
+fn known_operations<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Operation>, D::Error> {
+    let names = Vec::<String>::deserialize(deserializer)?;
+    let known = |name: &String| Operation::ALL.iter().copied().find(|operation| operation.as_str() == name);
+    Ok(names.iter().filter_map(known).collect())
 }
 
 /// Asks to store a message.

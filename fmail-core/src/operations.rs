@@ -43,7 +43,7 @@ impl Operations {
 impl Client for Operations {
     async fn call(&self, context: &Context, request: Request) -> Result<Reply> {
         match request {
-            Request::Hello(_) => Ok(Reply::new(Response::Hello(Box::new(self.hello().await?)))),
+            Request::Hello(hello) => Ok(Reply::new(Response::Hello(Box::new(self.hello(&hello).await?)))),
             Request::Send(request) => Ok(Reply::new(Response::Sent(Box::new(self.send(context, *request).await?)))),
             Request::Log(request) => self.log(context, request).await,
             Request::Watch(request) => self.watch(context, request).await,

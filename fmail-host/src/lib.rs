@@ -12,11 +12,14 @@ mod near;
 mod open;
 mod project;
 mod registry;
+mod secrets;
 
 pub use config::{
-    ConfigFile, Durability, Entry, Gc, Mail, Origin, RelaySettings, Settings, TcpSettings, Watch, config_places,
+    ConfigFile, Durability, Entry, Gc, MIN_TOKEN, Mail, Origin, RelaySettings, Secret, Settings, TcpSettings,
+    TlsSettings, Watch, config_places,
 };
 pub use environment::{Environment, agent_name};
 pub use fmail_backends::SystemClock;
 pub use open::{Serving, open_store};
 pub use project::{Project, RootReason};
+pub use secrets::CertificateFiles;

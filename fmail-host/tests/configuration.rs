@@ -317,3 +317,33 @@ fn the_guide_has_every_key_with_its_variable_and_default() {
         assert!(row.contains(&format!("| {default} |")), "{row}");
     }
 }
+
+#[test]
+fn a_token_stands_in_one_place_and_is_never_shown() {
+    let token = "correct-horse-battery-staple-0042";
+    let place = Place::new();
+    let environment = place.environment("app", &[]);
+    assert_eq!(Settings::default().mail.tcp.shared_token(&environment).unwrap(), None);
+    let settings = load(&place, &[("FMAIL_TCP__TOKEN", token)], &[]).unwrap();
+    assert_eq!(settings.mail.tcp.shared_token(&environment).unwrap().as_deref(), Some(token));
+    assert!(!format!("{settings:?} {:?}", settings.entries()).contains(token));
+    let both = load(&place, &[("FMAIL_TCP__TOKEN", token), ("FMAIL_TCP__TOKEN_FILE", "/x")], &[]).unwrap();
+    let error = both.mail.tcp.shared_token(&environment).unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidConfig && error.to_string().contains("both set"), "{error}");
+    let short = refused(load(&place, &[("FMAIL_TCP__TOKEN", "hunter2")], &[]), &["FMAIL_TCP__TOKEN", "7 bytes"]);
+    assert!(!format!("{short:?}").contains("hunter2"), "{short:?}");
+    let flag = refused(load(&place, &[], &[("mail.tcp.token", token)]), &["command line", "FMAIL_TCP__TOKEN"]);
+    assert!(!format!("{flag:?}").contains(token), "{flag:?}");
+}
+
+#[test]
+fn a_project_file_may_not_say_whom_to_believe() {
+    for key in ["token", "token_file", "tls.certificate", "tls.key", "tls.authority"] {
+        for value in ["", "/etc/passwd", "correct-horse-battery-staple-0042"] {
+            let place = Place::new();
+            place.write(USER, "mail.tcp.token = 'correct-horse-battery-staple-0042'\n");
+            place.write(TOML, &format!("mail.tcp.{key} = '{value}'\n"));
+            refused(load(&place, &[], &[]), &["app/.fmail/config.toml:1", "project's file", "your own file"]);
+        }
+    }
+}

@@ -10,6 +10,7 @@ mod notify;
 mod presence;
 mod project;
 mod serve;
+mod tcp;
 
 use std::process::ExitCode;
 

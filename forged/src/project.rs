@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use crate::client::Served;
 use crate::lock::RootLock;
 use crate::log;
 use crate::presence::Presence;
+use crate::tcp::Configured;
 
 /// A project that is being served.
 pub struct Opened {
@@ -24,15 +24,7 @@ pub struct Opened {
     pub lock: RootLock,
     pub store: Arc<dyn Store>,
     pub max_message_bytes: usize,
-    pub tcp: Option<Tcp>,
-}
-
-/// What the configuration says about listening on TCP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tcp {
-    pub address: SocketAddr,
-    /// Also where other machines can reach it.
-    pub insecure: bool,
+    pub tcp: Configured,
 }
 
 /// Opens the project that an environment means: creates it where there is none, and takes its lock.
@@ -53,7 +45,7 @@ pub fn open(environment: &Environment) -> Result<Opened> {
     let store_id = project.store_id()?.ok_or_else(|| Error::internal("the project has no directory"))?;
     let operations = Operations::new(shared.clone(), Arc::new(SystemClock)).identified_by(store_id);
     let relay = settings.mail.relay.enabled && !settings.untrusted().contains(&"mail.relay.enabled");
-    let tcp = listener(&settings, relay);
+    let tcp = Configured::from(&settings, relay, environment)?;
     let root = project.root.clone();
     let client = Served {
         operations: Arc::new(operations),
@@ -64,16 +56,6 @@ pub fn open(environment: &Environment) -> Result<Opened> {
     };
     let max_message_bytes = settings.mail.max_message_bytes;
     Ok(Opened { root, id, client: Arc::new(client), lock, store: shared, max_message_bytes, tcp })
-}
-
-/// Where to listen, as the user or the system says. A project's own file has no say in this. Relaying needs a listener.
-fn listener(settings: &Settings, relay: bool) -> Option<Tcp> {
-    let untrusted = settings.untrusted();
-    let (tcp, default) = (&settings.mail.tcp, Settings::default().mail.tcp);
-    let trusts = |key: &str| !untrusted.contains(&key);
-    let listen = relay || (tcp.listen && trusts("mail.tcp.listen"));
-    let address = if trusts("mail.tcp.address") { tcp.address } else { default.address };
-    listen.then_some(Tcp { address, insecure: tcp.insecure && trusts("mail.tcp.insecure") })
 }
 
 /// Creates what has to be there before anyone can connect: the project's record, and the directory for socket and lock.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fmail_api::{Error, ErrorKind, Listening, Result, Shutdown, Transport};
 use fmail_core::RENEW_AFTER;
 use fmail_host::Environment;
-use fmail_transports::{Limits, TcpTransport, UnixTransport};
+use fmail_transports::{Limits, UnixTransport};
 use futures::FutureExt;
 use futures::executor::block_on;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -18,7 +18,8 @@ use crate::arguments::Serve;
 use crate::host::Projects;
 use crate::log;
 use crate::notify::notify;
-use crate::project::{self, Opened, Tcp};
+use crate::project::{self, Opened};
+use crate::tcp::{self, Tcp};
 
 /// How often to look whether the projects are still where they were.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
@@ -42,8 +43,8 @@ pub fn serve(environment: &Environment, arguments: &Serve) -> Result<()> {
 async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     let projects = open_all(environment, arguments)?;
-    let tcp = tcp_listeners(&projects, arguments);
-    tcp.iter().try_for_each(check_address)?;
+    let tcp = tcp::listeners(projects.iter().map(|project| &project.tcp), arguments);
+    tcp.iter().try_for_each(Tcp::check_address)?;
     let (ending, ended) = watch::channel(false);
     let shutdown = || -> Shutdown {
         let mut ended = ended.clone();
@@ -130,44 +131,10 @@ async fn listen_all(
         let transport = UnixTransport::new(&project.root).limited(limits);
         listening.push(transport.serve(host.clone(), shutdown()).await?);
     }
-    for Tcp { address, .. } in tcp {
-        let one = TcpTransport::new(*address).limited(limits).serve(host.clone(), shutdown()).await?;
-        tracing::warn!(
-            endpoint = one.endpoint,
-            "every user who can reach this address can read and send everything in the served projects"
-        );
-        listening.push(one);
+    for one in tcp {
+        listening.push(one.listen(limits, host.clone(), shutdown()).await?);
     }
     Ok(listening)
-}
-
-/// Where to listen on TCP: what the flag says, else what the configuration of the projects says, each address once.
-fn tcp_listeners(projects: &[Opened], arguments: &Serve) -> Vec<Tcp> {
-    if let Some(address) = arguments.tcp {
-        return vec![Tcp { address, insecure: arguments.insecure }];
-    }
-    let mut listeners: Vec<Tcp> = Vec::new();
-    for tcp in projects.iter().filter_map(|project| project.tcp) {
-        if !listeners.iter().any(|known| known.address == tcp.address) {
-            listeners.push(tcp);
-        }
-    }
-    listeners
-}
-
-/// Beyond this machine nothing is served that has no protection, unless the operator says so in so many words.
-fn check_address(tcp: &Tcp) -> Result<()> {
-    if tcp.address.ip().is_loopback() || tcp.insecure {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::Denied,
-        format!("{} can be reached from other machines, and nothing protects what would be served there", tcp.address),
-    )
-    .help(
-        "use a loopback address such as 127.0.0.1:7463; if the network itself is protected, say --insecure or \
-         mail.tcp.insecure = true",
-    ))
 }
 
 /// Agents with an open watch stay active for those who read the files too.

@@ -7,17 +7,11 @@ use std::os::unix::net::UnixListener;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use common::{Place, Raw, stored};
+use common::{Place, Raw, output, stored};
 use rustix::process::Signal;
 
 fn send(body: &str) -> String {
     format!(r#"{{"cmd":"send","agent":"a","to":"task","body":{body}}}"#)
-}
-
-fn output(mut command: std::process::Command) -> (i32, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
 #[test]

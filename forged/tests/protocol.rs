@@ -302,6 +302,18 @@ fn after_hello_several_requests_run_at_once_and_every_line_names_its_own() {
 }
 
 #[test]
+fn a_newer_client_is_told_which_protocol_is_spoken_and_is_served() {
+    let place = Place::new();
+    let _daemon = place.start(&[]);
+    let mut raw = place.connect();
+    let hello = raw.ask(r#"{"cmd":"hello","agent":"a","version":"9.0.0","protocol":2,"new":{},"req_id":"h"}"#);
+    assert_eq!((&hello["ok"], &hello["hello"]["protocol"]), (&true.into(), &1.into()), "{hello}");
+    let refused = raw.refused(r#"{"cmd":"teleport","agent":"a","req_id":"t"}"#, "invalid_request");
+    assert!(refused["error"]["help"].as_str().unwrap().contains("a newer client needs a newer daemon"), "{refused}");
+    assert_eq!(raw.ask(r#"{"cmd":"send","agent":"a","to":"task","body":1,"new":[],"req_id":"s"}"#)["ok"], true);
+}
+
+#[test]
 fn the_other_operations_have_the_same_shape() {
     let place = Place::new();
     let _daemon = place.start(&[]);

@@ -7,12 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fmail_api::{Client, Context, Error, ErrorKind, EventStream, Principal, Reply, Request, Response, Result};
 use futures::{FutureExt, StreamExt};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
+use crate::admission::{Admitted, admit};
+use crate::authentication::Token;
 use crate::wire::{self, Form, Incoming, Line, LineReader, ReqId, Style};
+use crate::writer::Writer;
 
 /// What a peer may ask of us at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub struct Limits {
     pub ping_after: Duration,
     /// A peer that does not take what we write for so long is cut.
     pub write_timeout: Duration,
+    /// How long a peer may take to prove who it is: the TLS handshake, and then the token.
+    pub opening: Duration,
 }
 
 impl Default for Limits {
@@ -34,6 +39,7 @@ impl Default for Limits {
             requests: 64,
             ping_after: Duration::from_secs(5),
             write_timeout: Duration::from_secs(30),
+            opening: Duration::from_secs(10),
         }
     }
 }
@@ -52,6 +58,8 @@ pub trait Route: Send + Sync {
 pub struct Service {
     /// Finds projects.
     pub route: Arc<dyn Route>,
+    /// What a peer has to prove before it is heard.
+    pub token: Option<Token>,
     /// What peers may ask at most.
     pub limits: Limits,
     /// Turns true when the program wants to end.
@@ -65,13 +73,26 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let limits = service.limits;
-    let writer = Writer { sink: Mutex::new(Some(writer)), timeout: limits.write_timeout };
-    let peer = Arc::new(Peer { service, writer, principal, session, done: watch::Sender::new(false) });
+    let mut lines = LineReader::new(reader, limits.line_bytes);
+    let writer = Writer::new(writer, limits.write_timeout);
+    let (mut admitted, mut peer_is) = (None, principal);
+    if let Some(token) = &service.token {
+        match admit(&mut lines, &writer, token, limits.opening, service.shutdown.clone()).await {
+            Ok(Some(proved)) => admitted = Some(proved),
+            Ok(None) => return writer.close().await,
+            Err(error) => return tracing::debug!(%error, "connection ended before the token was proved"),
+        }
+        peer_is = Principal::Token("tcp".into());
+    }
+    let proved_for = admitted.as_ref().and_then(|admitted| admitted.call.project.clone());
+    let done = watch::Sender::new(false);
+    let peer = Arc::new(Peer { service, writer, principal: peer_is, proved_for, session, done });
     // However a connection ends, it ends for this peer alone; a failed write says that the peer is gone.
-    let ended = Connection { peer, lines: LineReader::new(reader, limits.line_bytes), style: Style::Plain }.run().await;
+    let ended = Connection { peer: peer.clone(), lines, style: Style::Plain }.run(admitted).await;
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
+    peer.writer.close().await;
 }
 
 struct Connection<R, W> {
@@ -86,12 +107,18 @@ where
     W: AsyncWrite + Unpin + Send + 'static,
 {
     /// Before `hello` one request after the other, as PROTOCOL.md has it; behind it several at a time.
-    async fn run(mut self) -> io::Result<()> {
+    async fn run(mut self, mut admitted: Option<Admitted>) -> io::Result<()> {
         let mut shutdown = self.peer.service.shutdown.clone();
         while self.style == Style::Plain {
-            let Some(line) = self.next_line(&mut shutdown).await? else { return Ok(()) };
-            let Some(incoming) = self.peer.understood(line).await? else { return Ok(()) };
-            let Some((req_id, call)) = self.peer.accepted(incoming).await? else { continue };
+            let (req_id, call) = match admitted.take() {
+                Some(Admitted { req_id, call }) => (req_id, call),
+                None => {
+                    let Some(line) = self.next_line(&mut shutdown).await? else { return Ok(()) };
+                    let Some(incoming) = self.peer.understood(line).await? else { return Ok(()) };
+                    let Some(accepted) = self.peer.accepted(incoming).await? else { continue };
+                    accepted
+                }
+            };
             let is_hello = matches!(call.request, Request::Hello(_));
             let (form, endless) = (call.form, is_endless(&call.request));
             match self.peer.run(call).await {
@@ -189,6 +216,8 @@ struct Peer<W> {
     service: Arc<Service>,
     writer: Writer<W>,
     principal: Principal,
+    /// The project for which the token was proved. The connection is good for no other.
+    proved_for: Option<String>,
     session: String,
     /// Turns true when the peer will ask for nothing more. After `hello` that ends its streams.
     done: watch::Sender<bool>,
@@ -224,6 +253,10 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
     }
 
     async fn run(&self, call: wire::Call) -> Result<Reply> {
+        if self.proved_for.is_some() && self.proved_for != call.project {
+            return Err(Error::new(ErrorKind::Denied, "the token was proved for another project")
+                .help("use a connection for each project"));
+        }
         let client = self.service.route.client(call.project.as_deref()).await?;
         let context = Context {
             agent: call.agent,
@@ -335,7 +368,7 @@ fn is_endless(request: &Request) -> bool {
 }
 
 /// Waits until the flag is up. Whoever could raise it is never gone before us.
-async fn raised(flag: &mut watch::Receiver<bool>) {
+pub(crate) async fn raised(flag: &mut watch::Receiver<bool>) {
     if flag.wait_for(|up| *up).await.is_err() {
         std::future::pending().await
     }
@@ -344,30 +377,4 @@ async fn raised(flag: &mut watch::Receiver<bool>) {
 fn ending() -> Error {
     Error::new(ErrorKind::Unavailable, "the daemon is ending")
         .help("connect again with `since` set to the last message")
-}
-
-/// The way to the peer. Whoever has something to say takes its turn and waits until the peer has taken it, so that a
-/// peer that reads slowly holds up its own requests and nothing is piled up for it.
-struct Writer<W> {
-    /// Nothing while a line is being written: a write that was given up leaves half a line, and behind that nothing may
-    /// be written any more.
-    sink: Mutex<Option<W>>,
-    timeout: Duration,
-}
-
-impl<W: AsyncWrite + Unpin> Writer<W> {
-    async fn write(&self, text: String) -> io::Result<()> {
-        let write = async {
-            let mut place = self.sink.lock().await;
-            let mut sink = place.take().ok_or(io::ErrorKind::BrokenPipe)?;
-            sink.write_all(text.as_bytes()).await?;
-            sink.flush().await?;
-            *place = Some(sink);
-            Ok(())
-        };
-        timeout(self.timeout, write).await.map_err(|_| {
-            tracing::warn!("a peer does not take what it asked for, and is cut");
-            io::Error::from(io::ErrorKind::TimedOut)
-        })?
-    }
 }

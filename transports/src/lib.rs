@@ -2,19 +2,26 @@
 //!
 //! There is one protocol, PROTOCOL.md's JSON lines, and there are two ways to reach it: a Unix socket per project, and
 //! TCP for many. [`wire`] is the protocol without any socket; `connection` serves one peer, [`unix`] and [`tcp`] find the
-//! peers, and on the other side a [`Conversation`] is a client's connection and a [`Remote`] the project behind it.
+//! peers, `authentication` and `admission` make sure of them where the kernel cannot, and on the other side a [`Conversation`] is a client's connection and a [`Remote`] the project behind it.
 
+mod admission;
+pub mod authentication;
 mod connection;
 mod conversation;
 mod listener;
 mod remote;
+mod stream;
 pub mod tcp;
+mod tls;
 pub mod unix;
 pub mod wire;
+mod writer;
 
+pub use authentication::Token;
 pub use connection::Limits;
-pub use conversation::{Conversation, Endpoint, Failure};
+pub use conversation::{Conversation, Endpoint, Failure, TcpEndpoint};
 pub use remote::{ANSWER, GREETING, Remote, events};
 pub use tcp::TcpTransport;
+pub use tls::{TlsClient, TlsServer};
 pub use unix::UnixTransport;
 pub use wire::response;

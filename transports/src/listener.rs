@@ -6,36 +6,42 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{Error, Principal, Result, Shutdown};
+use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::connection::{Limits, Route, Service, serve};
+use crate::authentication::Token;
+use crate::connection::{Limits, Route, Service, raised, serve};
 
 /// How long the connections have to finish what is under way.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// Both directions of a connection.
+pub type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+
 /// A peer that was let in.
-pub struct Accepted<R, W> {
-    pub reader: R,
-    pub writer: W,
+pub struct Accepted {
     pub principal: Principal,
+    /// What has to happen before lines can be read, such as a handshake. It waits for this peer and holds up no other.
+    pub opening: BoxFuture<'static, io::Result<Option<Streams>>>,
+}
+
+/// Whom to serve, and how.
+pub struct Rules {
+    pub route: Arc<dyn Route>,
+    pub token: Option<Token>,
+    pub limits: Limits,
 }
 
 /// Serves whoever `accept` lets in. Ends when the shutdown has come and the last connection is gone.
-pub async fn run<R, W, F>(
-    mut accept: impl FnMut() -> F + Send,
-    route: Arc<dyn Route>,
-    limits: Limits,
-    mut shutdown: Shutdown,
-) -> Result<()>
+pub async fn run<F>(mut accept: impl FnMut() -> F + Send, rules: Rules, mut shutdown: Shutdown) -> Result<()>
 where
-    R: AsyncRead + Unpin + Send + 'static,
-    W: AsyncWrite + Unpin + Send + 'static,
-    F: Future<Output = io::Result<Option<Accepted<R, W>>>> + Send,
+    F: Future<Output = io::Result<Option<Accepted>>> + Send,
 {
     let (ending, ended) = watch::channel(false);
-    let service = Arc::new(Service { route, limits, shutdown: ended });
+    let Rules { route, token, limits } = rules;
+    let service = Arc::new(Service { route, token, limits, shutdown: ended });
     let mut connections = JoinSet::new();
     let mut number = 0_u64;
     loop {
@@ -45,10 +51,10 @@ where
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
         };
         match accepted {
-            Ok(Some(Accepted { reader, writer, principal })) => {
+            Ok(Some(accepted)) => {
                 number += 1;
-                let session = format!("{principal:?}#{number}");
-                connections.spawn(serve(service.clone(), reader, writer, principal, session));
+                let session = format!("{:?}#{number}", accepted.principal);
+                connections.spawn(open_and_serve(service.clone(), accepted, session));
             }
             Ok(None) => {}
             // Out of descriptors, or the peer was gone before we looked. Others may be luckier in a moment.
@@ -69,4 +75,18 @@ where
         ));
     }
     Ok(())
+}
+
+async fn open_and_serve(service: Arc<Service>, accepted: Accepted, session: String) {
+    let mut shutdown = service.shutdown.clone();
+    let opened = tokio::select! {
+        biased;
+        opened = accepted.opening => opened,
+        () = raised(&mut shutdown) => return,
+    };
+    match opened {
+        Ok(Some((reader, writer))) => serve(service, reader, writer, accepted.principal, session).await,
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%error, "a connection was not opened"),
+    }
 }

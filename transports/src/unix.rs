@@ -13,11 +13,10 @@ use fmail_api::{Client, Error, ErrorKind, Host, Listening, Principal, ProjectRef
 use futures::FutureExt;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::UnixListener;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::connection::{Limits, Route};
 use crate::conversation::{CONNECT, Endpoint};
-use crate::listener::{Accepted, run};
+use crate::listener::{Accepted, Rules, Streams, run};
 use crate::remote::connected;
 use crate::wire::failure;
 
@@ -120,7 +119,9 @@ impl Transport for UnixTransport {
             let listener = listener.clone();
             async move { accept(&listener, uid).await }
         };
-        let serving = run(accept, Arc::new(Only(client)), self.limits, shutdown);
+        // The kernel says who the peer is; nothing else needs to be proved.
+        let rules = Rules { route: Arc::new(Only(client)), token: None, limits: self.limits };
+        let serving = run(accept, rules, shutdown);
         let finished = async move {
             let ended = serving.await;
             // Nobody answers there any more. Where it cannot be removed, the next daemon replaces it.
@@ -169,7 +170,7 @@ fn bind(socket: &SocketPath) -> io::Result<net::UnixListener> {
 }
 
 /// Lets in the owner of the daemon, and root, who could read everything anyway.
-async fn accept(listener: &UnixListener, uid: u32) -> io::Result<Option<Accepted<OwnedReadHalf, OwnedWriteHalf>>> {
+async fn accept(listener: &UnixListener, uid: u32) -> io::Result<Option<Accepted>> {
     let (stream, _) = listener.accept().await?;
     let peer = stream.peer_cred()?.uid();
     if peer != uid && peer != 0 {
@@ -180,5 +181,7 @@ async fn accept(listener: &UnixListener, uid: u32) -> io::Result<Option<Accepted
         return Ok(None);
     }
     let (reader, writer) = stream.into_split();
-    Ok(Some(Accepted { reader, writer, principal: Principal::User(peer) }))
+    let streams: Streams = (Box::new(reader), Box::new(writer));
+    let opening = std::future::ready(Ok(Some(streams))).boxed();
+    Ok(Some(Accepted { principal: Principal::User(peer), opening }))
 }

@@ -12,7 +12,7 @@ use fmail_api::{
 };
 use fmail_backends::{MemoryStore, SystemClock};
 use fmail_core::Operations;
-use fmail_transports::{TcpTransport, UnixTransport};
+use fmail_transports::{TcpTransport, Token, UnixTransport};
 use futures::executor::block_on;
 use futures::{FutureExt, StreamExt};
 use serde_json::json;
@@ -117,5 +117,13 @@ fn tcp_carries_everything() {
     // A port that was free a moment ago.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let transport = move |_: &Path| -> Arc<dyn Transport> { Arc::new(TcpTransport::new(free)) };
+    carried(transport, ProjectRef::Id("proj-test".into()), everything);
+}
+
+#[test]
+fn tcp_with_a_token_carries_everything() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let token = Token::new("correct-horse-battery-staple-0042");
+    let transport = move |_: &Path| -> Arc<dyn Transport> { Arc::new(TcpTransport::new(free).proving(Some(token))) };
     carried(transport, ProjectRef::Id("proj-test".into()), everything);
 }

@@ -12,7 +12,8 @@ use crate::session::{Place, unexpected};
 #[derive(Clone)]
 pub(super) struct Daemons {
     project: Project,
-    endpoints: Vec<Endpoint>,
+    /// What has to be proved at one may be unreadable; that concerns only who gets as far as there.
+    endpoints: Vec<Result<Endpoint>>,
     agent: AgentName,
 }
 
@@ -37,15 +38,15 @@ pub(super) enum Where {
 
 impl Daemons {
     pub(super) fn of(place: &Place, agent: &AgentName) -> Daemons {
-        Daemons { project: place.project.clone(), endpoints: endpoints(place), agent: agent.clone() }
+        Daemons { project: place.project.clone(), endpoints: endpoints(place).collect(), agent: agent.clone() }
     }
 
     /// Whether it is worth looking there: one look at a file, which costs next to nothing.
     pub(super) fn may_be(&self, place: Where) -> bool {
         may_be_served(&self.project)
             && self.endpoints.iter().any(|endpoint| match endpoint {
-                Endpoint::Unix(directory) => directory.join(SOCKET).exists(),
-                Endpoint::Tcp(_) => place == Where::Everywhere,
+                Ok(Endpoint::Unix(directory)) => directory.join(SOCKET).exists(),
+                Ok(Endpoint::Tcp(_)) | Err(_) => place == Where::Everywhere,
             })
     }
 
@@ -56,9 +57,10 @@ impl Daemons {
         }
         let mut found = Found::Nobody;
         for endpoint in &self.endpoints {
-            if place == Where::Socket && matches!(endpoint, Endpoint::Tcp(_)) {
+            if place == Where::Socket && !matches!(endpoint, Ok(Endpoint::Unix(_))) {
                 continue;
             }
+            let endpoint = endpoint.as_ref().map_err(Clone::clone)?;
             let Some(conversation) = Conversation::open(endpoint) else { continue };
             let context = context(&self.project, &self.agent)?;
             match self.watch_at(endpoint, conversation, &context, request)? {

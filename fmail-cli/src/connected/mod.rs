@@ -8,35 +8,51 @@ mod daemon;
 mod search;
 mod send;
 mod standing;
+mod version;
 mod watch;
+
+use version::{explained, speaks_ours};
 
 pub(crate) use send::{read_back, send};
 pub(crate) use watch::watch;
 
+use std::sync::Once;
+
 use fmail_api::{AgentName, Context, Error, ErrorKind, Hello, Principal, Result};
 use fmail_host::Project;
-use fmail_transports::{Conversation, Endpoint, GREETING};
+use fmail_transports::{Conversation, Endpoint, Failure, GREETING, TcpEndpoint, TlsClient, Token};
 
+use crate::output::note;
 use crate::session::{Place, host};
 
-/// Where a daemon of this project may be, in the order in which to look.
-fn endpoints(place: &Place) -> Vec<Endpoint> {
+/// Where a daemon of this project may be, in the order in which to look. What has to be proved over TCP is read when that
+/// is tried: the project's socket needs none of it.
+fn endpoints(place: &Place) -> impl Iterator<Item = Result<Endpoint>> {
     let directory = place.project.fmail_dir();
-    let named = place.settings.mail.transports.iter().map(String::as_str);
-    let trusted = !place.settings.untrusted().contains(&"mail.tcp.address");
-    named
-        .filter_map(|name| match name {
-            "unix" => Some(Endpoint::Unix(directory.clone())),
-            // An address that came with a clone is not dialled.
-            "tcp" if trusted => Some(Endpoint::Tcp(place.settings.mail.tcp.address)),
-            _ => None,
-        })
-        .collect()
+    place.settings.mail.transports.iter().filter_map(move |name| match name.as_str() {
+        "unix" => Some(Ok(Endpoint::Unix(directory.clone()))),
+        // An address that came with a clone is not dialled.
+        "tcp" if !place.settings.untrusted().contains(&"mail.tcp.address") => {
+            Some(tcp_endpoint(place).map(Endpoint::Tcp))
+        }
+        _ => None,
+    })
 }
 
 /// Without `.fmail/` there can be no daemon: it creates that before it listens.
 fn may_be_served(project: &Project) -> bool {
     project.fmail_dir().exists()
+}
+
+/// The address, with what a daemon there has to prove.
+fn tcp_endpoint(place: &Place) -> Result<TcpEndpoint> {
+    let tcp = &place.settings.mail.tcp;
+    let authority = tcp.authority(&place.environment)?;
+    Ok(TcpEndpoint {
+        address: tcp.address,
+        token: tcp.shared_token(&place.environment)?.map(Token::new),
+        tls: authority.map(|pem| TlsClient::trusting(&pem)).transpose()?,
+    })
 }
 
 /// On whose behalf a daemon is asked. Looked up only when somebody listens: finding out the project's id costs more than
@@ -54,20 +70,30 @@ fn is_ours(project: &Project, hello: Option<&Hello>) -> bool {
 }
 
 /// Makes sure of a daemon on a TCP port before anything is entrusted to it.
+///
+/// One that wants a token which we do not have, or does not prove ours, counts as not this project's daemon: it was told
+/// nothing but a hello and has stored nothing, so the files are used, with a warning.
 fn make_sure(project: &Project, mut conversation: Conversation, context: &Context) -> Option<Conversation> {
     conversation.wait(GREETING).ok()?;
-    let hello = conversation.hello(context).ok()?;
-    is_ours(project, hello.as_ref()).then_some(conversation)
+    let wants_proof = conversation.wants_proof();
+    match conversation.hello(context) {
+        Ok(hello) if !is_ours(project, hello.as_ref()) => None,
+        Ok(hello) => match hello.as_ref().map_or(Ok(()), speaks_ours) {
+            Ok(()) => Some(conversation),
+            Err(error) => warn(&error),
+        },
+        Err(Failure::Refused(error)) if error.kind() == ErrorKind::Denied => warn(&error),
+        Err(Failure::Lost(error)) if wants_proof => warn(&error),
+        Err(_) => None,
+    }
 }
 
-/// Says which side is the older one when a daemon does not know what it was asked.
-fn explained(error: Error, hello: Option<&Hello>) -> Error {
-    match hello {
-        Some(hello) if error.kind() == ErrorKind::InvalidRequest && hello.version != env!("CARGO_PKG_VERSION") => {
-            let ours = env!("CARGO_PKG_VERSION");
-            let text = format!("{} (forged has version {}, fmail has {ours})", error.message(), hello.version);
-            Error::new(error.kind(), text).help("upgrade the older of the two")
-        }
-        _ => error,
-    }
+/// Says once why a daemon is not used. A watch that looks for its daemon again and again would repeat it.
+fn warn(error: &Error) -> Option<Conversation> {
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| {
+        let help = error.help_text().map(|help| format!(" ({help})")).unwrap_or_default();
+        note(&format!("{error}{help}; it was told nothing but hello, and the files are used"));
+    });
+    None
 }

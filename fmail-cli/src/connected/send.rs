@@ -18,6 +18,7 @@ pub(crate) fn send(place: &Place, agent: &AgentName, request: &mut SendRequest) 
         return Ok(None);
     }
     for endpoint in endpoints(place) {
+        let endpoint = endpoint?;
         let Some(attempt) = Attempt::open(place, agent, &endpoint)? else { continue };
         request.key.get_or_insert_with(fresh_key);
         match attempt.send(request) {
@@ -59,7 +60,11 @@ impl Attempt {
         let request = Request::Send(Box::new(request.clone()));
         let answer = if self.known {
             self.conversation.wait(ANSWER)?;
-            self.conversation.ask(&self.context, &request)?
+            let asked = self.conversation.ask(&self.context, &request);
+            asked.map_err(|failure| match failure {
+                Failure::Refused(error) => Failure::Refused(explained(error, self.conversation.daemon())),
+                lost => lost,
+            })?
         } else {
             let (hello, answer) = self.conversation.hello_and_ask(&self.context, &request)?;
             answer.map_err(|error| Failure::Refused(explained(error, hello.as_ref())))?

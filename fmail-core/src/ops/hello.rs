@@ -1,6 +1,6 @@
 //! `hello`: who is there, and what it can do.
 
-use fmail_api::{Error, Hello, Operation, PROTOCOL_VERSION, RecordKey, Result};
+use fmail_api::{Error, Hello, HelloRequest, Operation, PROTOCOL_VERSION, RecordKey, Result};
 
 use crate::Operations;
 
@@ -35,13 +35,14 @@ const OPERATIONS: &[Operation] = &[
 ];
 
 impl Operations {
-    pub(crate) async fn hello(&self) -> Result<Hello> {
+    /// Answers with the protocol that both sides know. There is only the first so far, which everybody knows.
+    pub(crate) async fn hello(&self, request: &HelloRequest) -> Result<Hello> {
         let record = self.store.get(&RecordKey::project()).await?.ok_or_else(|| {
             Error::not_found("there is no project here yet").help("send a message or run `fmail init` to create one")
         })?;
         Ok(Hello {
             version: env!("CARGO_PKG_VERSION").into(),
-            protocol: PROTOCOL_VERSION,
+            protocol: request.protocol.unwrap_or(PROTOCOL_VERSION).clamp(1, PROTOCOL_VERSION),
             operations: OPERATIONS.to_vec(),
             project: record.decode()?,
             store_id: self.store_id.clone(),
@@ -53,7 +54,7 @@ impl Operations {
 mod tests {
     use super::*;
     use crate::testing::Project;
-    use fmail_api::{ErrorKind, HelloRequest, Request, Response};
+    use fmail_api::{ErrorKind, Request, Response};
 
     #[test]
     fn hello_names_the_project_and_every_operation() {
@@ -64,5 +65,25 @@ mod tests {
         let Response::Hello(answer) = project.call("alice", hello).unwrap().head else { panic!() };
         assert_eq!((answer.project.id.as_str(), answer.protocol), ("proj-test", PROTOCOL_VERSION));
         assert_eq!(answer.operations, OPERATIONS);
+    }
+
+    #[test]
+    fn a_newer_client_is_told_what_we_speak() {
+        let project = Project::new();
+        project.create();
+        let newer = HelloRequest { version: Some("9.0.0".into()), protocol: Some(PROTOCOL_VERSION + 1) };
+        let Response::Hello(answer) = project.call("alice", Request::Hello(newer)).unwrap().head else { panic!() };
+        assert_eq!(answer.protocol, PROTOCOL_VERSION);
+    }
+
+    #[test]
+    fn an_operation_that_we_do_not_know_hides_no_other() {
+        let project = Project::new();
+        project.create();
+        let hello = Request::Hello(HelloRequest::default());
+        let Response::Hello(answer) = project.call("alice", hello).unwrap().head else { panic!() };
+        let mut value = serde_json::to_value(&answer).unwrap();
+        value["operations"].as_array_mut().unwrap().insert(1, "teleport".into());
+        assert_eq!(serde_json::from_value::<Hello>(value).unwrap(), *answer);
     }
 }

@@ -40,7 +40,14 @@ pub enum Form {
     Address,
     /// A list of some of these words, in the order that is wanted.
     Words(&'static [&'static str]),
+    /// A text that is never shown, of at least this many bytes; or nothing.
+    Secret(usize),
+    /// The path of a file, or nothing.
+    File,
 }
+
+/// The shortest token. A proof can be tried against guesses by whoever has heard one, so a token must not be guessable.
+pub const MIN_TOKEN: usize = 32;
 
 const fn key(name: &'static str, form: Form) -> Key {
     Key { name, alias: None, form }
@@ -51,7 +58,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All keys, in the order in which they are shown.
-pub static KEYS: [Key; 16] = [
+pub static KEYS: [Key; 21] = [
     Key { name: "mail.store", alias: Some("mail.provider"), form: Form::Store },
     key("mail.durability", Form::Word(&["disk", "os"])),
     key("mail.max_message_bytes", Form::Number(128, 64 * 1024 * 1024)),
@@ -65,6 +72,11 @@ pub static KEYS: [Key; 16] = [
     key("mail.tcp.address", Form::Address),
     key("mail.tcp.listen", Form::Switch),
     key("mail.tcp.insecure", Form::Switch),
+    key("mail.tcp.token", Form::Secret(MIN_TOKEN)),
+    key("mail.tcp.token_file", Form::File),
+    key("mail.tcp.tls.certificate", Form::File),
+    key("mail.tcp.tls.key", Form::File),
+    key("mail.tcp.tls.authority", Form::File),
     key("mail.relay.enabled", Form::Switch),
     key("mail.relay.peers", Form::Addresses),
     key("mail.relay.dial_timeout", Form::Time(Duration::from_millis(10), HOUR)),
@@ -90,6 +102,11 @@ impl Key {
     /// The environment variable of a name: `mail.watch.events` is `FMAIL_WATCH__EVENTS`.
     pub fn variable(name: &str) -> String {
         format!("FMAIL_{}", name.trim_start_matches("mail.").replace('.', "__").to_ascii_uppercase())
+    }
+
+    /// Whether its value is never shown.
+    pub fn is_secret(&self) -> bool {
+        matches!(self.form, Form::Secret(_))
     }
 
     /// Whether only a trusted file may make the program act on this key, because it would dial an address.
@@ -130,6 +147,8 @@ impl Form {
             Form::Addresses => "a list of addresses host:port".into(),
             Form::Address => "an address such as 127.0.0.1:7463".into(),
             Form::Words(words) => format!("a list of {}", words.join(" and ")),
+            Form::Secret(min) => format!("a text of {min} bytes or more"),
+            Form::File => "an absolute path, or one that begins with ~/".into(),
         }
     }
 
@@ -147,12 +166,15 @@ impl Form {
                     .map(|item| Node { line: 0, value: Found::Text(item.to_string()) })
                     .collect(),
             ),
-            Form::Store | Form::Word(_) | Form::Time(..) | Form::Address => as_text(),
+            Form::Store | Form::Word(_) | Form::Time(..) | Form::Address | Form::Secret(_) | Form::File => as_text(),
         }
     }
 
     /// The value to merge, or why it cannot be used.
     pub fn check(&self, found: &Found, author: Author) -> Result<Value, Wrong> {
+        if let Form::Secret(min) = self {
+            return check_secret(found, *min, author);
+        }
         let refused = |help| Wrong { what: format!("is {found}; allowed is {}", self.allowed()), help, line: None };
         match (self, found) {
             (Form::Store, Found::Text(name)) => check_store(name, author).map(|()| name.as_str().into()),
@@ -173,6 +195,10 @@ impl Form {
             }
             (Form::Address, Found::Text(text)) if text.parse::<std::net::SocketAddr>().is_ok() => {
                 Ok(text.as_str().into())
+            }
+            (Form::File, Found::Text(_)) if author == Author::Project => Err(not_in_a_project()),
+            (Form::File, Found::Text(path)) if path.is_empty() || path.starts_with('/') || path.starts_with("~/") => {
+                Ok(path.as_str().into())
             }
             (Form::Words(words), Found::List(items)) => items
                 .iter()
@@ -208,6 +234,30 @@ fn check_store(name: &str, author: Author) -> Result<(), Wrong> {
         help: error.help_text().map(str::to_string),
         line: None,
     })
+}
+
+/// A secret is checked without being shown, also where it is wrong.
+fn check_secret(found: &Found, min: usize, author: Author) -> Result<Value, Wrong> {
+    let wrong = |what: String| Wrong {
+        what: format!("{what}; allowed is a text of {min} bytes or more"),
+        help: Some("make one with `openssl rand -hex 32`".into()),
+        line: None,
+    };
+    match found {
+        Found::Text(_) if author == Author::Project => Err(not_in_a_project()),
+        Found::Text(text) if text.is_empty() || text.len() >= min => Ok(text.as_str().into()),
+        Found::Text(text) => Err(wrong(format!("is a text of {} bytes (not shown)", text.len()))),
+        _ => Err(wrong("is not a text".into())),
+    }
+}
+
+/// What came with a clone must not decide whom we believe: it could turn off what the user has set.
+fn not_in_a_project() -> Wrong {
+    Wrong {
+        what: "stands in a project's file, which may have come with a clone and may not set it".into(),
+        help: Some("set it in your own file, ~/.config/fmail/config.toml, or in the environment".into()),
+        line: None,
+    }
 }
 
 fn check_address(item: &Node) -> Result<&str, Wrong> {
@@ -256,6 +306,17 @@ mod tests {
         refused("mail.relay.peers", text("host:1"), "allowed is a list of addresses");
         refused("mail.tcp.address", text("localhost"), "allowed is an address such as 127.0.0.1:7463");
         refused("mail.transports", Form::Words(&[]).read("unix,carrier"), "allowed is a list of unix and tcp");
+    }
+
+    #[test]
+    fn a_secret_is_long_enough_and_never_shown() {
+        let text = |text: &str| Found::Text(text.into());
+        refused("mail.tcp.token", text("too-short"), "is a text of 9 bytes (not shown); allowed is a text of 32 bytes");
+        refused("mail.tcp.token", Found::Integer(7), "is not a text");
+        let wrong = Form::Secret(32).check(&text("hunter2"), Author::Owner).unwrap_err();
+        assert!(!format!("{wrong:?}").contains("hunter2"));
+        assert!(Form::Secret(32).check(&text(&"x".repeat(32)), Author::Owner).is_ok());
+        refused("mail.tcp.token_file", text("token"), "allowed is an absolute path, or one that begins with ~/");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The settings as types. Every default stands here and nowhere else.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -73,6 +74,34 @@ pub struct TcpSettings {
     pub listen: bool,
     /// Whether it may do so where other machines can reach it.
     pub insecure: bool,
+    /// The token that both sides prove; empty means none.
+    pub token: Secret,
+    /// A file with the token; empty means none.
+    pub token_file: String,
+    /// TLS on the connection.
+    pub tls: TlsSettings,
+}
+
+/// `mail.tcp.tls`: files in PEM; empty means none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsSettings {
+    /// The certificate that the daemon shows.
+    pub certificate: String,
+    /// The key of that certificate.
+    pub key: String,
+    /// The certificate that a client believes, or the one that vouches for it.
+    pub authority: String,
+}
+
+/// A text that is never shown.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(pub(crate) String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "Secret(none)" } else { "Secret(not shown)" })
+    }
 }
 
 /// `mail.relay`: exchange with other hosts. Only the daemon acts on it.
@@ -102,7 +131,14 @@ impl Default for Mail {
             watch: Watch { events: true, poll_interval: Duration::from_millis(100) },
             gc: Gc { days: 7 },
             transports: vec!["unix".into(), "tcp".into()],
-            tcp: TcpSettings { address: SocketAddr::from(([127, 0, 0, 1], 7463)), listen: false, insecure: false },
+            tcp: TcpSettings {
+                address: SocketAddr::from(([127, 0, 0, 1], 7463)),
+                listen: false,
+                insecure: false,
+                token: Secret::default(),
+                token_file: String::new(),
+                tls: TlsSettings::default(),
+            },
             relay: RelaySettings {
                 enabled: false,
                 peers: Vec::new(),

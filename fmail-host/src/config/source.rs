@@ -219,6 +219,12 @@ pub fn environment(environment: &Environment) -> Result<Vec<Setting>> {
 /// flags.
 pub fn flags(overrides: &[(String, String)]) -> Result<Vec<Setting>> {
     let setting = |(name, text): &(String, String)| match Key::named(name) {
+        Some(key) if key.is_secret() => Err(Error::new(
+            ErrorKind::InvalidConfig,
+            format!("`{name}` stands on the command line, where every user of this machine can read it"),
+        )
+        .context("origin", Origin::Flag)
+        .help(format!("set it in your own file, or in the variable {}", Key::variable(name)))),
         Some(_) => from_text(name, text, Origin::Flag),
         None => Err(Error::new(ErrorKind::InvalidConfig, format!("`{}` is not a key", name.escape_debug()))
             .context("origin", Origin::Flag)

@@ -248,3 +248,10 @@ impl Raw {
         line.ends_with('\n').then(|| serde_json::from_str(&line).expect("a whole line is JSON"))
     }
 }
+
+/// Runs a command to its end: its exit code, standard output and standard error.
+pub fn output(mut command: std::process::Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}

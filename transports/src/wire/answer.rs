@@ -4,7 +4,7 @@ use fmail_api::{Error, ErrorKind, Event, Mail, Marked, Response, Result, Sent};
 use serde_json::{Value, json};
 
 use super::writer::LineWriter;
-use super::{Form, ReqId};
+use super::{Challenge, Form, ReqId};
 
 /// How lines are written to a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +90,11 @@ fn marked(list: &[Marked], form: Form) -> Result<LineWriter> {
 
 /// The longest sentence of an error, in characters. Errors quote what they found, and nobody wants a megabyte back.
 const MAX_SENTENCE: usize = 2_000;
+
+/// The line that proves the token to a client and asks for its proof.
+pub fn challenge(challenge: &Challenge, req_id: Option<&ReqId>) -> String {
+    LineWriter::new().json("ok", "true").field("auth", challenge).end(req_id)
+}
 
 /// The line that refuses a request or ends a stream.
 pub fn failure(error: &Error, req_id: Option<&ReqId>) -> String {

@@ -38,6 +38,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         LineReader { source, buffer: Vec::new(), searched: 0, limit, skipping: false }
     }
 
+    /// Reads lines of at most so many bytes from here on; gives what it was.
+    pub fn limit(&mut self, limit: usize) -> usize {
+        std::mem::replace(&mut self.limit, limit)
+    }
+
     /// The next line. Dropping the future loses nothing.
     pub async fn next(&mut self) -> io::Result<Line> {
         loop {

@@ -10,13 +10,15 @@ mod heard;
 mod lease;
 mod lines;
 mod mail;
+mod opening;
 pub mod outgoing;
 mod request;
 mod response;
 mod writer;
 
-pub use answer::{Style, answer, end, event, failure, ping};
+pub use answer::{Style, answer, challenge, end, event, failure, ping};
 pub use heard::{Heard, heard};
 pub use lines::{Line, LineReader};
+pub use opening::{Challenge, Opening, auth, hello_with_nonce, opening};
 pub use request::{Call, Form, Incoming, ReqId, parse};
 pub use response::response;

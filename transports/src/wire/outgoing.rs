@@ -6,8 +6,16 @@ use serde_json::{Map, Value, json};
 
 use super::mail;
 
+/// The fields of a line.
+pub type Fields = Map<String, Value>;
+
 /// The line of a request.
 pub fn request(context: &Context, request: &Request, req_id: &str) -> Result<String> {
+    line(context, request, req_id, &[])
+}
+
+/// The line of a request with further fields.
+pub fn line(context: &Context, request: &Request, req_id: &str, more: &[(&str, Value)]) -> Result<String> {
     let (command, mut fields) = match spelled_out(request) {
         Some(known) => known,
         None => typed(request)?,
@@ -18,6 +26,7 @@ pub fn request(context: &Context, request: &Request, req_id: &str) -> Result<Str
     put(&mut line, "agent", json!(context.agent));
     put(&mut line, "host", json!(context.host));
     line.append(&mut fields);
+    line.extend(more.iter().map(|(name, value)| (name.to_string(), value.clone())));
     line.insert("req_id".into(), req_id.into());
     Ok(format!("{}\n", Value::Object(line)))
 }

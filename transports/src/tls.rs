@@ -1,0 +1,139 @@
+//! TLS for TCP: the daemon's certificate, and what a client believes.
+//!
+//! TLS 1.3 only, with ring, which builds with a Rust toolchain and a C compiler alone.
+
+use std::sync::Arc;
+
+use fmail_api::{Error, ErrorKind, Result};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, PeerMisbehaved, RootCertStore, ServerConfig, SignatureScheme};
+
+/// The certificate that a daemon shows, with its key.
+#[derive(Clone)]
+pub struct TlsServer(pub(crate) Arc<ServerConfig>);
+
+impl TlsServer {
+    /// A certificate (with those that vouch for it behind it) and its key, both as PEM.
+    pub fn new(certificate: &[u8], key: &[u8]) -> Result<TlsServer> {
+        let chain = certificates(certificate).map_err(|why| unusable("mail.tcp.tls.certificate", &why))?;
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|error| unusable("mail.tcp.tls.key", &format!("there is no private key in it: {error}")))?;
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+            .map_err(|error| unusable("mail.tcp.tls.certificate", &format!("it does not go with its key: {error}")))?;
+        // Clients that live for milliseconds resume nothing.
+        config.send_tls13_tickets = 0;
+        Ok(TlsServer(Arc::new(config)))
+    }
+}
+
+/// Whom a client believes.
+#[derive(Clone)]
+pub struct TlsClient(pub(crate) Arc<ClientConfig>);
+
+impl TlsClient {
+    /// Believes the certificates in this PEM, and those that they vouch for.
+    pub fn trusting(authority: &[u8]) -> Result<TlsClient> {
+        let wrong = |why: String| unusable("mail.tcp.tls.authority", &why);
+        let provider = Arc::new(ring::default_provider());
+        let pinned = certificates(authority).map_err(wrong)?;
+        let mut roots = RootCertStore::empty();
+        for certificate in &pinned {
+            roots.add(certificate.clone()).map_err(|error| wrong(error.to_string()))?;
+        }
+        let vouched = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .build()
+            .map_err(|error| wrong(error.to_string()))?;
+        let verifier = Arc::new(PinnedOrVouched { pinned, vouched, provider: provider.clone() });
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong(error.to_string()))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        Ok(TlsClient(Arc::new(config)))
+    }
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if found.is_empty() => Err("there is no certificate in it".into()),
+        Ok(found) => Ok(found),
+        Err(error) => Err(format!("it is not PEM: {error}")),
+    }
+}
+
+fn unusable(key: &str, why: &str) -> Error {
+    Error::new(ErrorKind::InvalidConfig, format!("`{key}` cannot be used: {why}"))
+}
+
+/// Accepts a certificate that stands in the authority's file itself, whatever names and dates are in it, as ssh accepts a
+/// known key; any other one has to be vouched for by one of them and to name the address. The usual check alone
+/// refuses the self-signed certificates that most tools make, because they call themselves an authority.
+#[derive(Debug)]
+struct PinnedOrVouched {
+    pinned: Vec<CertificateDer<'static>>,
+    vouched: Arc<WebPkiServerVerifier>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for PinnedOrVouched {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.pinned.iter().any(|pinned| pinned == end_entity) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        self.vouched.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Why a handshake failed, for who configured it.
+pub(crate) fn handshake_error(address: std::net::SocketAddr, error: &rustls::Error) -> Error {
+    let (what, help) = match error {
+        rustls::Error::InvalidMessage(_) => (
+            "does not speak TLS".to_string(),
+            "give forged mail.tcp.tls.certificate and mail.tcp.tls.key, or remove mail.tcp.tls.authority here",
+        ),
+        rustls::Error::InvalidCertificate(why) => (
+            format!("shows a certificate that is not believed: {why}"),
+            "set mail.tcp.tls.authority to the daemon's certificate, or to the one that vouches for it",
+        ),
+        other => (format!("fails the TLS handshake: {other}"), "compare mail.tcp.tls on both sides"),
+    };
+    Error::new(ErrorKind::Denied, format!("the daemon on {address} {what}")).help(help)
+}

@@ -56,8 +56,7 @@ pub fn mail() -> Vec<Event> {
     };
     let known = Mail { message: Arc::new(message()), state, standing: Some(Standing::Archived) };
     let fresh = Mail { message: Arc::new(message()), state: MailState::default(), standing: Some(Standing::Unread) };
-    let elsewhere = Mail { standing: None, ..fresh.clone() };
-    [known, fresh, elsewhere].map(|mail| Event::Mail(Box::new(mail))).into()
+    [known, fresh].map(|mail| Event::Mail(Box::new(mail))).into()
 }
 
 pub fn found() -> Vec<Event> {

@@ -316,8 +316,9 @@ impl Selection {
 /// The most places that one message may stand in. A store may keep their number in a byte.
 const MAX_PLACES: usize = 255;
 
-/// Checks a message against the limits on its size (A6) and its recipients. Every store calls this before it writes.
-pub fn check_size(message: &Message, limit: usize) -> Result<()> {
+/// Checks a message against the limits on its size (A6) and its recipients, and says how large it is. Every store calls
+/// this before it writes.
+pub fn check_size(message: &Message, limit: usize) -> Result<usize> {
     let places = message.targets().len();
     if places > MAX_PLACES {
         return Err(Error::invalid(format!("the message has {places} recipients, at most {MAX_PLACES} are allowed"))
@@ -325,7 +326,7 @@ pub fn check_size(message: &Message, limit: usize) -> Result<()> {
     }
     let size = message.to_line().len();
     if size <= limit {
-        return Ok(());
+        return Ok(size);
     }
     Err(Error::new(
         crate::ErrorKind::TooLarge,

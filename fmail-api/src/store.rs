@@ -38,6 +38,8 @@ pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_576;
 /// - **A9** A message with several recipients has one id and is found in every recipient's mailbox; a scan over all
 ///   delivers it once.
 /// - **A10** A failed append leaves nothing that a reader can see.
+/// - **A11** Appends that run at the same time have each their own verdict: one that is refused, or that repeats a key,
+///   changes nothing for the others.
 ///
 /// # Import
 /// - **I1** An imported message keeps its id and every field.
@@ -81,7 +83,7 @@ pub trait Store: Send + Sync {
     /// What this store can do. Constant for the life of the instance.
     fn capabilities(&self) -> Capabilities;
 
-    /// Stores a message (A1 to A10).
+    /// Stores a message (A1 to A11).
     async fn append(&self, draft: Draft) -> Result<Appended>;
 
     /// Stores a message that another host or store has given its id (I1 to I4).

@@ -24,7 +24,7 @@ pub const MAX_AHEAD: u64 = 60 * TICKS_PER_SECOND;
 /// A mailbox that is about to get messages.
 pub struct Mailbox {
     target: Target,
-    dir: Dir,
+    pub dir: Dir,
     /// The directory's time when we began.
     stamp: u64,
 }

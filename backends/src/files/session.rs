@@ -346,6 +346,7 @@ impl Session {
 
     /// Writes a new index and puts it in place. The caller holds the lock.
     pub fn rebuild(&self, top: &Dir) -> Result<()> {
+        self.complete_names(top)?;
         let fs = self.fs();
         let failed = |error: io::Error| failure("the index .fmail/index cannot be written", &error);
         let temporary =

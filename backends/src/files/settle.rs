@@ -8,6 +8,7 @@ use super::crew::Crew;
 use super::fs::{Dir, read_file};
 use super::head::MAX_FILE;
 use super::layout;
+use super::publish::Mailbox;
 use super::session::{Session, Writing};
 
 /// A message that a dead process left in some of its mailboxes, and the name of its temporary.
@@ -27,23 +28,37 @@ impl Session {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unsettled(&first, &error)),
             _ => {}
         }
-        let mut names = Vec::new();
-        let listed = self.fs().list(&temporary, &mut |name, _| {
-            names.extend(layout::is_unfinished_name(name).then(|| name.to_string()));
-            true
-        });
-        listed.map_err(|error| Error::io(".fmail/tmp cannot be listed", &error))?;
-        // Ids become visible in ascending order, also those of the dead.
-        let mut left: Vec<Left> = Vec::new();
-        for name in &names {
-            left.extend(self.linked_somewhere(&temporary, name)?.map(|message| (message, name.clone())));
-        }
-        left.sort_by_key(|(message, _)| message.id);
+        let (mut names, left) = self.left(&temporary)?;
         for one in &left {
             self.finish(top, writing, &temporary, one)?;
         }
         names.sort_by_key(|name| *name == first);
         names.iter().try_for_each(|name| self.fs().unlink(&temporary, name).map_err(|error| unsettled(name, &error)))
+    }
+
+    /// Gives messages that were left in some of their mailboxes their other names too. This comes before a rebuild, which
+    /// would otherwise take the later names for other messages.
+    pub fn complete_names(&self, top: &Dir) -> Result<()> {
+        let Ok(temporary) = self.fs().open_dir(top, layout::TEMPORARY) else { return Ok(()) };
+        let (_, left) = self.left(&temporary)?;
+        left.iter().try_for_each(|one| self.link_missing(top, &temporary, one).map(drop))
+    }
+
+    /// The names of all temporaries, and the messages among them that are linked somewhere, in the order of their ids: they
+    /// become visible in that order, also when their sender is dead.
+    fn left(&self, temporary: &Dir) -> Result<(Vec<String>, Vec<Left>)> {
+        let mut names = Vec::new();
+        let listed = self.fs().list(temporary, &mut |name, _| {
+            names.extend(layout::is_unfinished_name(name).then(|| name.to_string()));
+            true
+        });
+        listed.map_err(|error| Error::io(".fmail/tmp cannot be listed", &error))?;
+        let mut left: Vec<Left> = Vec::new();
+        for name in &names {
+            left.extend(self.linked_somewhere(temporary, name)?.map(|message| (message, name.clone())));
+        }
+        left.sort_by_key(|(message, _)| message.id);
+        Ok((names, left))
     }
 
     /// The message of a temporary, when it has another name too.
@@ -56,21 +71,30 @@ impl Session {
         Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
-    /// Links an unfinished message to the names that it lacks, and announces it if that was not done.
-    fn finish(&self, top: &Dir, writing: &Writing<'_>, temporary: &Dir, left: &Left) -> Result<()> {
+    /// Links an unfinished message to the names that it lacks.
+    fn link_missing(&self, top: &Dir, temporary: &Dir, left: &Left) -> Result<Vec<Mailbox>> {
         let (message, unfinished) = left;
-        let mut changes = writing.changes()?;
         let name = layout::file_name(message.id);
-        let mut places = Vec::new();
+        let mut mailboxes = Vec::new();
         for target in message.targets() {
             let mailbox = self.mailbox(top, target)?;
-            let mut place = self.place(&mut changes, mailbox)?;
-            match self.fs().link(temporary, unfinished, &place.dir, &name) {
+            match self.fs().link(temporary, unfinished, &mailbox.dir, &name) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(Error::io("an unfinished message cannot be settled", &error));
                 }
-                _ => {}
+                _ => mailboxes.push(mailbox),
             }
+        }
+        Ok(mailboxes)
+    }
+
+    /// Links an unfinished message to the names that it lacks, and announces it if that was not done.
+    fn finish(&self, top: &Dir, writing: &Writing<'_>, temporary: &Dir, left: &Left) -> Result<()> {
+        let (message, _) = left;
+        let mut changes = writing.changes()?;
+        let mut places = Vec::new();
+        for mailbox in self.link_missing(top, temporary, left)? {
+            let mut place = self.place(&mut changes, mailbox)?;
             // The dead process changed the directory without a stamp; a listing tells what else is new there.
             place.in_step = false;
             places.push(place);

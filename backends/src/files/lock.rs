@@ -124,3 +124,37 @@ fn busy(fs: &Arc<dyn Fs>, file: &File, timeout: Duration) -> Error {
     Error::new(ErrorKind::Backpressure, text)
         .help("try again; if that process is stopped, continue or end it, and the lock is free at once")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fs::RealFs;
+    use super::*;
+
+    #[test]
+    fn who_stands_in_line_is_never_before_one_who_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join(".fmail/tmp")).unwrap();
+        let fs: Arc<dyn Fs> = Arc::new(RealFs);
+        let top = fs.open_top(dir.path(), layout::TOP).unwrap();
+        for _ in 0..20 {
+            let held = Lock::acquire(&fs, &top, Manner::AtOnce, Duration::ZERO).unwrap();
+            let ((taken, is_taken), (done, is_done)) = (sync_channel(1), sync_channel(1));
+            let (other, at) = (fs.clone(), top.clone());
+            let waiter = std::thread::spawn(move || {
+                let lock = Lock::acquire(&other, &at, Manner::AtOnce, Duration::from_secs(60)).unwrap();
+                taken.send(()).unwrap();
+                is_done.recv().unwrap();
+                drop(lock);
+            });
+            while !matches!(Turn::of(&fs, &top, Manner::InLine), Turn::Taken) {
+                std::thread::yield_now();
+            }
+            drop(held);
+            let overtaking = Lock::acquire(&fs, &top, Manner::InLine, Duration::ZERO);
+            assert!(overtaking.is_err(), "the lock was free, but somebody waited for it");
+            is_taken.recv().unwrap();
+            done.send(()).unwrap();
+            waiter.join().unwrap();
+        }
+    }
+}

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::{ERRORS, Fault, FaultFs, Project, Step, all, arrivals, bodies, draft, send};
+use common::{ERRORS, Fault, FaultFs, HandClock, Project, Step, all, arrivals, bodies, draft, send};
 use fmail_api::{Appended, Draft, ErrorKind, Result, Store};
 use fmail_backends::{FilesOptions, FilesStore};
 use futures::executor::block_on;
@@ -57,13 +57,18 @@ impl Drop for Finished<'_> {
 fn append_together(project: &Project, fault: Fault, drafts: Vec<Draft>) -> (FilesStore, Arc<FaultFs>, Vec<Answer>) {
     let fs = FaultFs::new(fault);
     let store = patient_store(project, fs.clone());
+    let answers = append_together_to(project, &store, &fs, drafts);
+    (store, fs, answers)
+}
+
+fn append_together_to(project: &Project, store: &FilesStore, fs: &FaultFs, drafts: Vec<Draft>) -> Vec<Answer> {
     let lock = File::options().read(true).write(true).open(project.path("lock")).unwrap();
     lock.lock().unwrap();
     let inode = lock.metadata().unwrap().ino();
     let waits = |steps: Vec<Step>| steps.iter().filter(|s| s.operation == "lock" && s.inode == inode).count() >= 2;
     let count = AtomicUsize::new(0);
-    let answers = thread::scope(|scope| {
-        let (store, count) = (&store, &count);
+    thread::scope(|scope| {
+        let count = &count;
         let mut callers = Vec::new();
         for (number, draft) in drafts.into_iter().enumerate() {
             callers.push(scope.spawn(move || {
@@ -79,8 +84,7 @@ fn append_together(project: &Project, fault: Fault, drafts: Vec<Draft>) -> (File
         }
         lock.unlock().unwrap();
         callers.into_iter().map(|caller| caller.join().ok()).collect()
-    });
-    (store, fs, answers)
+    })
 }
 
 fn steps_of_five() -> Vec<Step> {
@@ -251,21 +255,25 @@ fn a_mailbox_that_cannot_be_used_fails_its_own_messages_only() {
 
 #[test]
 fn a_name_that_is_taken_moves_its_message_behind_the_group() {
-    let project = two_messages();
-    let clock = common::HandClock::at("2026-01-10T15:30:00Z");
-    // Nobody knows of these files yet, and they have the names that the group is about to take.
-    for number in [1, 3] {
-        let place = format!("topics/fresh/20260110-153000-000{number}.json");
-        project.plant(&place, r#"{"from":"jq","to":"fresh","body":"planted"}"#);
+    let project = Project::in_memory();
+    let fs = FaultFs::new(Fault::None);
+    let clock = HandClock::at("2026-01-10T15:30:00Z");
+    let options = FilesOptions { fs: fs.clone(), clock, ..project.options() };
+    let store = FilesStore::open(FilesOptions { lock_timeout: Duration::from_secs(60), ..options }).unwrap();
+    assert_eq!(send(&store, "task", "before").id.to_string(), "20260110-153000-0000");
+    // The clock stands, so that these are the second name of the group, and the one that would come behind it.
+    for number in [2, 4] {
+        let place = format!("topics/task/20260110-153000-000{number}.json");
+        project.plant(&place, r#"{"from":"jq","to":"task","body":"planted"}"#);
     }
-    std::fs::remove_dir_all(project.path("topics/task")).unwrap();
-    std::fs::remove_dir_all(project.path("dm/bob")).unwrap();
-    std::fs::remove_file(project.path("index")).unwrap();
-    let store = project.store_at(clock);
-    let ids: Vec<String> =
-        (0..4).map(|number| send(&store, "fresh", &format!("own {number}")).id.to_string()).collect();
-    assert!(ids.is_sorted());
-    assert_eq!(all(&store).len(), 6);
+    fs.set(Fault::None);
+    let drafts = (0..3).map(|number| draft("task", &format!("own {number}"))).collect();
+    let answers = append_together_to(&project, &store, &fs, drafts);
+    let ids = answers.into_iter().map(|answer| answer.unwrap().unwrap().message.id.to_string());
+    let expected = [1, 5, 3].map(|number| format!("20260110-153000-000{number}"));
+    assert_eq!(ids.collect::<Vec<_>>(), expected);
+    assert_eq!(bodies(&all(&store)), ["before", "own 0", "planted", "own 2", "planted", "own 1"]);
+    assert_eq!(project.names("tmp"), [] as [&str; 0]);
 }
 
 /// What a power cut can leave that a kill cannot: the first temporary is gone, and others are there.

@@ -74,7 +74,10 @@ impl Session {
         }
         let writing = self.writing_with(&top, lock)?;
         for member in group.iter_mut().filter(|member| member.verdict.is_none()) {
-            member.verdict = self.first_with_key(&top, &writing, member.ticket.message.key.as_deref())?.map(Ok);
+            member.verdict = match self.first_with_key(&top, &writing, member.ticket.message.key.as_deref()) {
+                Err(error) if is_damage(&error) => return Err(error),
+                first => first.transpose(),
+            };
         }
         let crew = self.crew(group);
         let mut changes = writing.changes()?;

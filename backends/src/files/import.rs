@@ -20,7 +20,8 @@ impl Session {
             return Ok(Imported::Refused(RefusedReason::BelowHorizon));
         }
         let top = self.top_for_writing()?;
-        let lock = self.lock(&top)?;
+        // Whoever imports does so over and over.
+        let lock = self.lock_in_line(&top)?;
         let writing = self.writing_with(&top, lock)?;
         let mut changes = writing.changes()?;
         if self.is_here(&top, &writing, &message)? {

@@ -39,6 +39,8 @@ pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_576;
 /// - **A9** A message with several recipients has one id and is found in every recipient's mailbox; a scan over all
 ///   delivers it once.
 /// - **A10** A failed append leaves nothing that a reader can see.
+/// - **A11** Appends that run at the same time have each their own verdict: one that is refused, or that repeats a key,
+///   changes nothing for the others.
 ///
 /// # Import
 /// - **I1** An imported message keeps its id and every field.
@@ -82,7 +84,7 @@ pub trait Store: Send + Sync {
     /// What this store can do. Constant for the life of the instance.
     fn capabilities(&self) -> Capabilities;
 
-    /// Stores a message (A1 to A10).
+    /// Stores a message (A1 to A11).
     async fn append(&self, draft: Draft) -> Result<Appended>;
 
     /// Stores a message that another host or store has given its id (I1 to I4).
@@ -317,8 +319,9 @@ impl Selection {
 /// The most places that one message may stand in. A store may keep their number in a byte.
 const MAX_PLACES: usize = 255;
 
-/// Checks a message against the limits on its size (A6) and its recipients. Every store calls this before it writes.
-pub fn check_size(message: &Message, limit: usize) -> Result<()> {
+/// Checks a message against the limits on its size (A6) and its recipients, and says how large it is. Every store calls
+/// this before it writes.
+pub fn check_size(message: &Message, limit: usize) -> Result<usize> {
     let places = message.targets().len();
     if places > MAX_PLACES {
         return Err(Error::invalid(format!("the message has {places} recipients, at most {MAX_PLACES} are allowed"))
@@ -326,7 +329,7 @@ pub fn check_size(message: &Message, limit: usize) -> Result<()> {
     }
     let size = message.to_line().len();
     if size <= limit {
-        return Ok(());
+        return Ok(size);
     }
     Err(Error::new(
         crate::ErrorKind::TooLarge,

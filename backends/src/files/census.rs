@@ -174,7 +174,7 @@ impl Session {
         if let Some(dir) = &dir {
             for id in listing.ids.iter().copied().filter(|id| !is_indexed(id)) {
                 match Head::read(self.fs(), dir, id) {
-                    Ok(head) => changes.arrive(&head.arrival(id, self.latest()), &mut rows).map(drop)?,
+                    Ok(head) => changes.arrive(&[(head.arrival(id, self.latest()), &[0])], &mut rows)?,
                     Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
                     Err(error) => {
                         listing.unsettled = true;

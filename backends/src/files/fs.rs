@@ -125,8 +125,8 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 
 impl Fs for RealFs {
     fn open_top(&self, path: &Path, name: &str) -> io::Result<Dir> {
-        let parent = open_parent(path)?;
-        Ok(rustix::fs::openat(&parent, name, DIRECTORY, Mode::empty())?.into())
+        // NOFOLLOW is about the last step, which is `name`.
+        Ok(rustix::fs::open(path.join(name), DIRECTORY, Mode::empty())?.into())
     }
 
     fn make_top(&self, path: &Path, name: &str) -> io::Result<()> {

@@ -45,6 +45,18 @@ pub fn file_name(id: MessageId) -> String {
     format!("{id}.json")
 }
 
+/// The name of the temporary of the `number`-th message of a group. The one with number 0 is there before all others and
+/// as long as any of them: where it is missing, nothing is left to settle.
+pub fn unfinished_name(number: usize) -> String {
+    if number == 0 { "message".into() } else { format!("message-{number}") }
+}
+
+/// Whether a name is that of the temporary of a message.
+pub fn is_unfinished_name(name: &str) -> bool {
+    let rest = name.strip_prefix("message-");
+    name == "message" || rest.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// The id that a file's name spells, when it is the name of a message.
 pub fn id_of(name: &str) -> Option<MessageId> {
     name.strip_suffix(".json")?.parse().ok()
@@ -100,6 +112,14 @@ mod tests {
         assert_eq!(path("agents/architect"), "agents/architect.json");
         assert_eq!(path("project"), "/project.json");
         assert_eq!(path("mailbox/bob/20260110"), "records/mailbox/bob/20260110.json");
+    }
+
+    #[test]
+    fn only_temporaries_of_messages_are_settled() {
+        assert!((0..200).all(|number| is_unfinished_name(&unfinished_name(number))));
+        for name in ["record", "index", "message-", "message-x", "message1", "messages", "message-1.json"] {
+            assert!(!is_unfinished_name(name), "{name}");
+        }
     }
 
     #[test]

@@ -5,23 +5,29 @@
 //! * [`fs`]: every operation on the disk goes through one seam, and no symlink below `.fmail/` is ever followed;
 //! * [`lock`]: one writer at a time, in whatever process;
 //! * [`publish`]: a message is written, synced, then linked to its name, then announced: never half visible;
+//! * [`group`]: messages that come at the same time share one hold of the lock and one sync of each directory;
 //! * [`index`]: the order of arrival, a cache that is rebuilt from the names on disk;
 //! * [`census`]: files that others wrote are found by their directory's time and get their place in the index;
 //! * [`scan`] and [`watch`]: readers take no lock, and know where they are by the index alone.
 
 mod census;
+mod crew;
 pub mod fs;
+mod group;
 mod head;
+mod import;
 mod index;
 mod layout;
 mod lock;
 mod publish;
 mod quarantine;
+mod queue;
 mod reader;
 mod records;
 mod removal;
 mod scan;
 mod session;
+mod settle;
 mod watch;
 
 use std::path::PathBuf;
@@ -121,6 +127,11 @@ impl FilesStore {
     pub fn open(options: FilesOptions) -> Result<Self> {
         Ok(FilesStore { session: Arc::new(Session::new(options)) })
     }
+
+    /// How many appends wait in this process for those before them.
+    pub fn waiting_appends(&self) -> usize {
+        self.session.queue.len()
+    }
 }
 
 #[async_trait]
@@ -138,7 +149,7 @@ impl Store for FilesStore {
     }
 
     async fn append(&self, draft: Draft) -> Result<Appended> {
-        self.session.healing(|| self.session.append(draft.clone()))
+        self.session.append(draft)
     }
 
     async fn import(&self, message: Message) -> Result<Imported> {

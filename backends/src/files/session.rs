@@ -10,7 +10,8 @@ use rustix::fs::MemfdFlags;
 
 use super::fs::{Dir, Fs, Kind, Open, ensure_dir, failure, read_file};
 use super::index::{Changes, Index, Rebuild, Unusable};
-use super::lock::Lock;
+use super::lock::{Lock, Manner};
+use super::queue::Queue;
 use super::reader::unusable;
 use super::watch::Hub;
 use super::{FilesOptions, layout};
@@ -29,11 +30,15 @@ pub struct Session {
     /// The index in memory, for a project that cannot be written.
     private: Mutex<Option<Arc<Index>>>,
     pub hub: Mutex<Option<Arc<Hub>>>,
+    /// Appends that are under way.
+    pub queue: Queue,
 }
 
 /// The right to change the index: the project's lock, or the only process that sees a private index.
 pub struct Writing<'a> {
     pub index: Arc<Index>,
+    /// The index has just been rebuilt: its old one was damaged or from before a power cut.
+    pub rebuilt: bool,
     lock: Option<Lock>,
     _private: Option<MutexGuard<'a, Option<Arc<Index>>>>,
 }
@@ -63,6 +68,7 @@ impl Session {
             current: Mutex::new(None),
             private: Mutex::new(None),
             hub: Mutex::new(None),
+            queue: Queue::default(),
         }
     }
 
@@ -134,8 +140,17 @@ impl Session {
 
     /// Takes the lock for a write: the project is ours, there, and of a format that we know.
     pub fn lock(&self, top: &Dir) -> Result<Lock> {
+        self.lock_in(top, Manner::AtOnce)
+    }
+
+    /// Takes the lock for a write, behind all who wait for it.
+    pub fn lock_in_line(&self, top: &Dir) -> Result<Lock> {
+        self.lock_in(top, Manner::InLine)
+    }
+
+    fn lock_in(&self, top: &Dir, manner: Manner) -> Result<Lock> {
         self.check_owner(top)?;
-        let lock = Lock::acquire(&self.options.fs, top, self.options.lock_timeout).map_err(|error| {
+        let lock = Lock::acquire(&self.options.fs, top, manner, self.options.lock_timeout).map_err(|error| {
             if error.kind() != ErrorKind::Denied {
                 return error;
             }
@@ -245,13 +260,13 @@ impl Session {
     pub fn writing(&self, top: &Dir, patience: Duration) -> Result<Writing<'_>> {
         let private = relock(&self.private);
         if let Some(index) = private.clone() {
-            return Ok(Writing { index, lock: None, _private: Some(private) });
+            return Ok(Writing { index, rebuilt: false, lock: None, _private: Some(private) });
         }
         drop(private);
         if self.other_owner(top)?.is_some() {
             return self.writing_privately(top);
         }
-        match Lock::acquire(&self.options.fs, top, patience) {
+        match Lock::acquire(&self.options.fs, top, Manner::AtOnce, patience) {
             Ok(lock) => match self.writing_with(top, lock) {
                 Err(error) if error.kind() == ErrorKind::Denied => self.writing_privately(top),
                 other => other,
@@ -263,7 +278,7 @@ impl Session {
                 let text = format!("{}; reading the directories directly", error.message());
                 (self.options.reporter)(Notice::new(NoticeKind::Other, text));
                 // For this once: the next look may find the lock free.
-                Ok(Writing { index: self.private_index(top)?, lock: None, _private: None })
+                Ok(Writing { index: self.private_index(top)?, rebuilt: false, lock: None, _private: None })
             }
             Err(error) => Err(error),
         }
@@ -279,7 +294,7 @@ impl Session {
     fn open_writing(&self, top: &Dir, lock: Lock) -> Result<Writing<'_>> {
         match self.open_index(top, Open::ReadWrite) {
             Ok(index) if index.state().and_then(|state| index.is_settled(&state)).unwrap_or(false) => {
-                return Ok(Writing { index, lock: Some(lock), _private: None });
+                return Ok(Writing { index, rebuilt: false, lock: Some(lock), _private: None });
             }
             Err(Unusable::Newer(format)) => return Err(newer(u64::from(format))),
             Err(Unusable::Io(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -289,7 +304,7 @@ impl Session {
         }
         self.rebuild(top)?;
         match self.open_index(top, Open::ReadWrite) {
-            Ok(index) => Ok(Writing { index, lock: Some(lock), _private: None }),
+            Ok(index) => Ok(Writing { index, rebuilt: true, lock: Some(lock), _private: None }),
             Err(Unusable::Io(error)) => Err(Error::io(".fmail/index cannot be used", &error)),
             Err(_) => Err(super::index::damaged()),
         }
@@ -323,7 +338,7 @@ impl Session {
         if let Some(top) = self.top()?
             && self.other_owner(&top)?.is_none()
         {
-            let _lock = Lock::acquire(&self.options.fs, &top, self.options.lock_timeout)?;
+            let _lock = Lock::acquire(&self.options.fs, &top, Manner::AtOnce, self.options.lock_timeout)?;
             self.rebuild(&top)?;
         }
         Ok(())
@@ -331,6 +346,7 @@ impl Session {
 
     /// Writes a new index and puts it in place. The caller holds the lock.
     pub fn rebuild(&self, top: &Dir) -> Result<()> {
+        self.complete_names(top)?;
         let fs = self.fs();
         let failed = |error: io::Error| failure("the index .fmail/index cannot be written", &error);
         let temporary =
@@ -367,7 +383,7 @@ impl Session {
             Some(index) => index,
             None => private.insert(self.private_index(top)?).clone(),
         };
-        Ok(Writing { index, lock: None, _private: Some(private) })
+        Ok(Writing { index, rebuilt: false, lock: None, _private: Some(private) })
     }
 
     fn private_index(&self, top: &Dir) -> Result<Arc<Index>> {

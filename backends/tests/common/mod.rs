@@ -43,6 +43,8 @@ pub enum Fault {
     Stop(usize),
     /// The process ends within the operation with this number: a write has written half of its bytes.
     StopWithin(usize),
+    /// The thread that does the operation with this number panics.
+    Panic(usize),
 }
 
 /// The real file system, until the fault.
@@ -73,8 +75,12 @@ impl FaultFs {
         let mut steps = self.steps.lock().unwrap();
         let number = steps.len();
         steps.push(Step { operation, name: name.into(), inode, other: 0 });
+        drop(steps);
         let error = |errno| io::Error::from_raw_os_error(errno);
-        match *self.fault.lock().unwrap() {
+        let fault = *self.fault.lock().unwrap();
+        match fault {
+            // A panic without the message that would drown the test's own.
+            Fault::Panic(at) if at == number => std::panic::resume_unwind(Box::new("as the test wants it")),
             Fault::Fail(at, errno) if at == number => Some((error(errno), false)),
             Fault::Tear(at, errno) if at == number => Some((error(errno), true)),
             Fault::Stop(at) if at <= number => Some((error(EIO), false)),

@@ -17,6 +17,8 @@ use crate::{Failure, Verdict};
 pub enum Work {
     /// Messages, one behind the other.
     Messages,
+    /// Messages, by several threads at the same time.
+    Crowd,
     /// Records: one of its own for each number, and one that counts.
     Records,
 }
@@ -25,6 +27,7 @@ impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Work::Messages => "messages",
+            Work::Crowd => "crowd",
             Work::Records => "records",
         })
     }
@@ -36,8 +39,11 @@ impl FromStr for Work {
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "messages" => Ok(Work::Messages),
+            "crowd" => Ok(Work::Crowd),
             "records" => Ok(Work::Records),
-            _ => Err(Error::invalid(format!("`{text}` is no work for a writer")).help("use messages or records")),
+            _ => {
+                Err(Error::invalid(format!("`{text}` is no work for a writer")).help("use messages, crowd or records"))
+            }
         }
     }
 }
@@ -45,14 +51,28 @@ impl FromStr for Work {
 /// So many writes and no more: a writer that nobody kills must not fill the disk.
 const ENOUGH: u64 = 100_000;
 
+/// How many threads make a crowd.
+const CROWD: u64 = 8;
+
 /// Writes without end, and prints a line behind each answer. Ends when nobody reads the lines any more.
 ///
 /// A line is the number of the write, and for a message also its id.
 pub fn write_until_killed(store: &dyn Store, work: Work) -> Result<()> {
-    let mut lines = std::io::stdout().lock();
-    for number in 0..ENOUGH {
+    if work != Work::Crowd {
+        return write_each(store, work, 0, 1);
+    }
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..CROWD).map(|first| scope.spawn(move || write_each(store, work, first, CROWD as usize))).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+    })
+}
+
+/// Writes from `first` on, every `step`-th.
+fn write_each(store: &dyn Store, work: Work, first: u64, step: usize) -> Result<()> {
+    for number in (first..ENOUGH).step_by(step) {
         let line = match work {
-            Work::Messages => {
+            Work::Messages | Work::Crowd => {
                 let draft = Draft::new(agent("writer"), target(topic(number)), payload(number));
                 format!("{number} {}", block_on(store.append(draft))?.message.id)
             }
@@ -62,6 +82,8 @@ pub fn write_until_killed(store: &dyn Store, work: Work) -> Result<()> {
                 format!("{number}")
             }
         };
+        // The lock is held for the whole line, so that the lines of a crowd stay apart.
+        let mut lines = std::io::stdout().lock();
         if writeln!(lines, "{line}").and_then(|()| lines.flush()).is_err() {
             break;
         }

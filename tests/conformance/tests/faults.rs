@@ -55,7 +55,12 @@ fn an_ignored_limit_breaks_the_rule_of_limits() {
 
 #[test]
 fn a_lost_key_breaks_the_rule_of_keys_and_the_round_trip() {
-    check(Fault::LosesTheKey, &["A1", "A8"]);
+    check(Fault::LosesTheKey, &["A1", "A11", "A8"]);
+}
+
+#[test]
+fn a_verdict_for_a_neighbour_breaks_the_rule_of_verdicts() {
+    check(Fault::RefusesTheNeighbour, &["A11"]);
 }
 
 #[test]

@@ -59,67 +59,34 @@ impl<'a> Changes<'a> {
         Ok((number, row))
     }
 
-    /// Announces a message in all its mailboxes. Returns its first slot.
-    pub fn arrive(&mut self, arrival: &Arrival, mailboxes: &mut [(u32, Row)]) -> Result<u32> {
+    /// Announces messages, each with the positions of its mailboxes in `rows`. All become visible in one step.
+    pub fn arrive(&mut self, arrivals: &[(Arrival, &[usize])], rows: &mut [(u32, Row)]) -> Result<()> {
         let first = self.state.committed + 1;
-        let regular = arrival.id.ticks() > self.state.high && arrival.id <= arrival.latest;
-        let mut bytes = Vec::with_capacity((mailboxes.len() + 1) * format::SLOT as usize);
-        let mut irregular = self.state.irregular;
-        let parts = mailboxes.len() as u8;
-        for (part, (row, mailbox)) in mailboxes.iter_mut().enumerate() {
-            let number = first + part as u32;
-            let entry = Entry {
-                id: arrival.id,
-                time: arrival.time,
-                row: *row,
-                previous: mailbox.newest,
-                from: arrival.from,
-                thread: arrival.thread,
-                previous_irregular: if regular { 0 } else { irregular },
-                part: part as u8,
-                parts,
-                irregular: !regular,
-                removed: false,
-                keyed: !arrival.keys.is_empty(),
-            };
-            if !regular {
-                irregular = number;
+        let mut news = News { bytes: Vec::new(), end: self.state.committed, state: self.state, buckets: Vec::new() };
+        for (arrival, mailboxes) in arrivals {
+            let entry = news.end + 1;
+            news.entries(arrival, mailboxes, rows);
+            for hash in &arrival.keys {
+                let bucket = format::bucket_offset(format::KEY_BUCKETS_AT, format::key_bucket(*hash));
+                let next = match news.buckets.iter().rev().find(|(_, at)| *at == bucket) {
+                    Some((number, _)) => *number,
+                    None => self.index.bucket(bucket)?,
+                };
+                news.key(Key { hash: *hash, entry, next, time: arrival.time }, bucket);
             }
-            mailbox.newest = number;
-            mailbox.live += 1;
-            if arrival.id.ticks() >= mailbox.last_id {
-                (mailbox.last_id, mailbox.last_time) = (arrival.id.ticks(), arrival.time);
-            }
-            bytes.extend_from_slice(&entry.encode());
         }
-        let mut end = first + mailboxes.len() as u32 - 1;
-        let mut buckets = Vec::new();
-        for hash in &arrival.keys {
-            end += 1;
-            let bucket = format::bucket_offset(format::KEY_BUCKETS_AT, format::key_bucket(*hash));
-            let next = match buckets.iter().rev().find(|(_, at)| *at == bucket) {
-                Some((number, _)) => *number,
-                None => self.index.bucket(bucket)?,
-            };
-            bytes.extend_from_slice(&Key { hash: *hash, entry: first, next, time: arrival.time }.encode());
-            buckets.push((end, bucket));
-        }
-        self.write(&bytes, slot_offset(first))?;
-        for (number, row) in mailboxes.iter() {
+        self.write(&news.bytes, slot_offset(first))?;
+        let mut touched: Vec<usize> = arrivals.iter().flat_map(|(_, mailboxes)| mailboxes.iter().copied()).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        for (number, row) in touched.into_iter().map(|at| &rows[at]) {
             self.write(&row.encode(), slot_offset(*number))?;
         }
-        for (number, bucket) in buckets {
-            self.write(&format::encode_bucket(bucket, number), bucket)?;
+        for (number, bucket) in &news.buckets {
+            self.write(&format::encode_bucket(*bucket, *number), *bucket)?;
         }
-        if regular {
-            self.state.high = arrival.id.ticks();
-        } else {
-            self.state.irregular = irregular;
-            self.state.irregular_max = self.state.irregular_max.max(arrival.id.ticks());
-        }
-        self.state.committed = end;
-        self.commit()?;
-        Ok(first)
+        self.state = State { committed: news.end, ..news.state };
+        self.commit()
     }
 
     /// Writes a row in place.
@@ -147,5 +114,62 @@ impl<'a> Changes<'a> {
 
     fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
         self.index.fs.write_at(&self.index.file, bytes, at).map_err(|error| self.index.failed(&error))
+    }
+}
+
+/// Slots that are about to be written, and what changes with them.
+struct News {
+    bytes: Vec<u8>,
+    /// The last slot so far.
+    end: u32,
+    state: State,
+    /// Key buckets and what they will name.
+    buckets: Vec<(u32, u64)>,
+}
+
+impl News {
+    /// Adds the entries of one message.
+    fn entries(&mut self, arrival: &Arrival, mailboxes: &[usize], rows: &mut [(u32, Row)]) {
+        let state = &mut self.state;
+        let regular = arrival.id.ticks() > state.high && arrival.id <= arrival.latest;
+        for (part, at) in mailboxes.iter().enumerate() {
+            let (row, mailbox) = &mut rows[*at];
+            self.end += 1;
+            let entry = Entry {
+                id: arrival.id,
+                time: arrival.time,
+                row: *row,
+                previous: mailbox.newest,
+                from: arrival.from,
+                thread: arrival.thread,
+                previous_irregular: if regular { 0 } else { state.irregular },
+                part: part as u8,
+                parts: mailboxes.len() as u8,
+                irregular: !regular,
+                removed: false,
+                keyed: !arrival.keys.is_empty(),
+            };
+            if !regular {
+                state.irregular = self.end;
+            }
+            mailbox.newest = self.end;
+            mailbox.live += 1;
+            if arrival.id.ticks() >= mailbox.last_id {
+                (mailbox.last_id, mailbox.last_time) = (arrival.id.ticks(), arrival.time);
+            }
+            self.bytes.extend_from_slice(&entry.encode());
+        }
+        if regular {
+            state.high = arrival.id.ticks();
+        } else {
+            state.irregular_max = state.irregular_max.max(arrival.id.ticks());
+        }
+    }
+
+    /// Adds a key, which its bucket will name.
+    fn key(&mut self, key: Key, bucket: u64) {
+        self.end += 1;
+        self.bytes.extend_from_slice(&key.encode());
+        self.buckets.push((self.end, bucket));
     }
 }

@@ -1,6 +1,8 @@
-//! Append: what goes in comes out, or nothing does (A1, A4, A6, A7, A10).
+//! Append: what goes in comes out, or nothing does (A1, A4, A6, A7, A10, A11).
 
-use fmail_api::{ErrorKind, Priority, Query, Recipients, Store};
+use std::collections::BTreeSet;
+
+use fmail_api::{Draft, ErrorKind, Priority, Query, Recipients, Store};
 use futures::executor::block_on;
 use serde_json::{Map, Value, json};
 
@@ -19,6 +21,7 @@ pub(super) static CASES: &[Case] = &[
     Case { rule: "A7", name: "any_json_value_is_a_body", needs: &[], check: any_body },
     Case { rule: "A10", name: "a_failed_append_leaves_nothing", needs: &[], check: failure_leaves_nothing },
     Case { rule: "A10", name: "a_failed_append_does_not_use_up_its_key", needs: &[], check: failure_leaves_the_key },
+    Case { rule: "A11", name: "appends_at_the_same_time_fail_alone", needs: &[], check: each_its_own_verdict },
 ];
 
 fn every_field_reads_back(bench: &Bench) -> Verdict {
@@ -180,5 +183,36 @@ fn failure_leaves_the_key(bench: &Bench) -> Verdict {
     let second = block_on(store.append(keyed("small".into())))?;
     ensure!(!second.duplicate, "the key of a refused message counts as used");
     ensure_eq!(find(&*store, second.message.id)?.body, json!("small"), "the second message is not the one stored");
+    Ok(())
+}
+
+/// Eight writers at once: some are refused, some repeat a key, and the others do not notice.
+fn each_its_own_verdict(bench: &Bench) -> Verdict {
+    let store = bench.open()?;
+    let limit = store.capabilities().max_message_bytes;
+    let first = append(&*store, Draft { key: Some("known".into()), ..draft("task", "first") })?;
+    let rounds = 5;
+    for round in 0..rounds {
+        at_once(8, |number| {
+            let body = format!("{round}/{number}");
+            match number {
+                0 | 1 => {
+                    let large = draft("task", "x".repeat(limit));
+                    refused(block_on(store.append(large)), ErrorKind::TooLarge, "a message over the limit")
+                }
+                2 => {
+                    let again = Draft { key: Some("known".into()), ..draft("@bob", body) };
+                    let answer = block_on(store.append(again))?;
+                    ensure!(answer.duplicate && answer.message.id == first.id, "a known key stored a message");
+                    Ok(())
+                }
+                _ => append(&*store, draft(if number % 2 == 0 { "task" } else { "@bob" }, body)).map(drop),
+            }
+        })?;
+    }
+    let stored: BTreeSet<String> =
+        scan(&*store, Query::default())?.deliveries.iter().map(|found| found.message.body.to_string()).collect();
+    ensure_eq!(stored.len(), 1 + 5 * rounds, "the messages that were not refused");
+    ensure_eq!(count(&*store)?, stored.len(), "the messages in all");
     Ok(())
 }

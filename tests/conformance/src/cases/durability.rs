@@ -12,6 +12,12 @@ use crate::{Bench, Case, Failure, Need, Verdict, Work};
 
 pub(super) static CASES: &[Case] = &[
     Case { rule: "A5", name: "answered_messages_survive_a_kill", needs: &[Need::Durable], check: messages_survive },
+    Case {
+        rule: "A5",
+        name: "answered_messages_of_a_crowd_survive_a_kill",
+        needs: &[Need::Durable],
+        check: crowd_survives,
+    },
     Case { rule: "R5", name: "answered_records_survive_a_kill", needs: &[Need::Durable], check: records_survive },
 ];
 
@@ -25,20 +31,28 @@ fn writer(bench: &Bench, work: Work) -> Verdict<std::process::Command> {
 }
 
 fn messages_survive(bench: &Bench) -> Verdict {
+    survive(bench, Work::Messages)
+}
+
+fn crowd_survives(bench: &Bench) -> Verdict {
+    survive(bench, Work::Crowd)
+}
+
+fn survive(bench: &Bench, work: Work) -> Verdict {
     let mut answered = Vec::new();
     for lines in KILLS {
-        for line in killed_after(writer(bench, Work::Messages)?, lines)? {
+        for line in killed_after(writer(bench, work)?, lines)? {
             let parsed = line.split_once(' ').and_then(|(number, id)| Some((number.parse().ok()?, id.parse().ok()?)));
             let (number, id): (u64, MessageId) =
                 parsed.ok_or_else(|| Failure::new(format!("the writer printed `{line}`")))?;
             answered.push((number, id));
         }
         let store = bench.open()?;
-        let stored: BTreeMap<MessageId, _> = scan(&*store, Query::default())?
-            .deliveries
-            .into_iter()
-            .map(|found| (found.message.id, found.message))
-            .collect();
+        let deliveries = scan(&*store, Query::default())?.deliveries;
+        let found = deliveries.len();
+        let stored: BTreeMap<MessageId, _> =
+            deliveries.into_iter().map(|found| (found.message.id, found.message)).collect();
+        ensure_eq!(found, stored.len(), "messages that a scan delivers, and ids among them");
         for (number, id) in &answered {
             let message = stored.get(id).ok_or_else(|| Failure::new(format!("{id} was answered and is gone")))?;
             ensure!(message.body == payload(*number), "{id} came back with another body");

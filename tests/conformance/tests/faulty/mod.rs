@@ -1,12 +1,13 @@
 //! A store with one deliberate fault, around the memory store that has none.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 
 use async_trait::async_trait;
 use fmail_api::{
-    Appended, Capabilities, Cursor, Draft, Event, EventStream, Expect, Health, Imported, Message, Query, Record,
-    RecordKey, Removed, Result, Revision, Scan, Scope, Selection, Since, Store, Timestamp,
+    Appended, Capabilities, Cursor, Draft, Error, ErrorKind, Event, EventStream, Expect, Health, Imported, Message,
+    Query, Record, RecordKey, Removed, Result, Revision, Scan, Scope, Selection, Since, Store, Timestamp,
 };
 use fmail_backends::{MemoryStore, SystemClock};
 use fmail_conformance::Subject;
@@ -34,6 +35,8 @@ pub enum Fault {
     TakesOneByteTooMany,
     /// Leaves out the fields that it does not know.
     DropsUnknownFields,
+    /// Refuses a message because that of another thread was refused.
+    RefusesTheNeighbour,
     /// Shows direct messages among the topics.
     ShowsMailAmongTopics,
     /// Compares times strictly.
@@ -58,6 +61,8 @@ pub struct Faulty {
     inner: MemoryStore,
     fault: Fault,
     asked: AtomicU64,
+    /// The thread whose message was refused last.
+    refused: Mutex<Option<ThreadId>>,
 }
 
 impl Faulty {
@@ -89,7 +94,17 @@ impl Store for Faulty {
         if self.has(Fault::DropsUnknownFields) {
             draft.extra.clear();
         }
-        self.inner.append(draft).await
+        let this = std::thread::current().id();
+        if self.has(Fault::RefusesTheNeighbour)
+            && self.refused.lock().unwrap().take_if(|other| *other != this).is_some()
+        {
+            return Err(Error::new(ErrorKind::TooLarge, "somebody else's message is too large"));
+        }
+        let appended = self.inner.append(draft).await;
+        if appended.is_err() {
+            *self.refused.lock().unwrap() = Some(this);
+        }
+        appended
     }
 
     async fn import(&self, message: Message) -> Result<Imported> {
@@ -189,7 +204,7 @@ impl Project {
     pub fn with(fault: Fault) -> Self {
         let limit = if fault == Fault::TakesOneByteTooMany { LIMIT + 1 } else { LIMIT };
         let inner = MemoryStore::new(limit, Arc::new(SystemClock));
-        Project(Arc::new(Faulty { inner, fault, asked: AtomicU64::new(0) }))
+        Project(Arc::new(Faulty { inner, fault, asked: AtomicU64::new(0), refused: Mutex::default() }))
     }
 }
 

@@ -1,0 +1,240 @@
+//! Appending: all who come at the same time share one hold of the lock and one sync of each directory.
+//!
+//! Under the lock: ids in ascending order, temporaries, their contents synced side by side, links, one change of the
+//! index. Then the lock is free, the next group begins, and this one syncs its directories and answers. Each message has
+//! its own verdict.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fmail_api::{Appended, Draft, Error, ErrorKind, Message, MessageId, Result, Target, Timestamp, check_size};
+
+use super::crew::Crew;
+use super::fs::{Dir, if_there};
+use super::head::key_hash;
+use super::index::{Changes, is_damage};
+use super::publish::{MAX_AHEAD, Outcome};
+use super::queue::{Step, Ticket};
+use super::reader::Reader;
+use super::session::{Session, Writing};
+
+/// How long an idempotency key is remembered.
+const KEY_LIFE: Duration = Duration::from_secs(24 * 3600);
+/// How long to wait for the clock when ids are too far ahead of it.
+const FOR_THE_CLOCK: Duration = Duration::from_millis(20);
+
+/// A message that is there, once its directories are synced.
+struct Stored {
+    message: Message,
+    duplicate: bool,
+    dirs: Vec<(Target, Dir)>,
+    /// What is known already to keep it from being durable.
+    not_durable: Option<String>,
+}
+
+/// One message of a group, and what has become of it so far.
+struct Member {
+    ticket: Ticket,
+    verdict: Option<Result<Stored>>,
+}
+
+impl Session {
+    /// Stores a new message, together with all that come at the same time.
+    pub fn append(&self, draft: Draft) -> Result<Appended> {
+        let message = draft.into_message(MessageId::MIN, self.options.clock.now().whole_seconds());
+        let bytes = check_size(&message, self.options.max_message_bytes)?;
+        let (caller, leads) = self.queue.join(message, bytes, Instant::now() + self.options.lock_timeout);
+        if leads {
+            self.lead();
+        }
+        caller.answer(|| self.lead())
+    }
+
+    /// Stores the messages of all who wait, as far as they fit into one group.
+    fn lead(&self) {
+        let baton = self.queue.baton();
+        let mut group = Vec::new();
+        let mut done = self.commit(&mut group);
+        if done.as_ref().is_err_and(is_damage) {
+            done = self.heal().and_then(|()| self.commit(&mut group));
+        }
+        self.give_up(&mut group, done);
+        drop(baton);
+        self.answer(group);
+    }
+
+    /// Takes the lock and stores what waits. Whoever has no verdict behind it has nothing stored.
+    fn commit(&self, group: &mut Vec<Member>) -> Result<()> {
+        let top = self.top_for_writing()?;
+        // Later appends of a busy process stand in line with other processes; the first one has kept nobody waiting.
+        let lock = if self.queue.is_first() { self.lock(&top)? } else { self.lock_in_line(&top)? };
+        if group.is_empty() {
+            group.extend(self.queue.take().into_iter().map(|ticket| Member { ticket, verdict: None }));
+        }
+        let writing = self.writing_with(&top, lock)?;
+        for member in group.iter_mut().filter(|member| member.verdict.is_none()) {
+            member.verdict = match self.first_with_key(&top, &writing, member.ticket.message.key.as_deref()) {
+                Err(error) if is_damage(&error) => return Err(error),
+                first => first.transpose(),
+            };
+        }
+        let crew = self.crew(group);
+        let mut changes = writing.changes()?;
+        let mut above = MessageId::MIN;
+        loop {
+            let (numbers, messages) = self.with_ids(&writing, &mut changes, group, above)?;
+            let Some(last) = messages.last() else { return Ok(()) };
+            above = last.id.next();
+            let outcomes = self.publish(&top, &mut changes, &messages, &crew)?;
+            for ((number, message), outcome) in numbers.into_iter().zip(messages).zip(outcomes) {
+                group[number].verdict = match outcome {
+                    Outcome::Stored(dirs) => Some(Ok(Stored { message, duplicate: false, dirs, not_durable: None })),
+                    Outcome::Failed(error) => Some(Err(error)),
+                    Outcome::Taken => None,
+                };
+            }
+        }
+    }
+
+    /// The messages of a group that have no verdict yet, under fresh ids, as far as there are ids.
+    fn with_ids(
+        &self,
+        writing: &Writing<'_>,
+        changes: &mut Changes<'_>,
+        group: &[Member],
+        mut above: MessageId,
+    ) -> Result<(Vec<usize>, Vec<Message>)> {
+        let (mut numbers, mut messages) = (Vec::new(), Vec::new());
+        for (number, member) in group.iter().enumerate().filter(|(_, member)| member.verdict.is_none()) {
+            let Some(id) = self.allocate(writing, changes, above)? else { break };
+            let time = self.options.clock.now().whole_seconds();
+            numbers.push(number);
+            messages.push(Message { id, time, ..member.ticket.message.clone() });
+            above = id.next();
+        }
+        Ok((numbers, messages))
+    }
+
+    /// The callers of a group, apart from the one that leads.
+    fn crew(&self, group: &[Member]) -> Crew {
+        Crew::with(&self.options.fs, group.iter().skip(1).map(|member| member.ticket.caller.clone()).collect())
+    }
+
+    /// Decides about those without a verdict: the lock could not be taken, or there were no ids, or everything failed. Who
+    /// is willing to wait longer goes back into the line.
+    fn give_up(&self, group: &mut Vec<Member>, done: Result<()>) {
+        let no_ids = done.is_ok();
+        let error = done.err().unwrap_or_else(ids_ahead);
+        if group.is_empty() {
+            group.extend(self.queue.take().into_iter().map(|ticket| Member { ticket, verdict: None }));
+        }
+        let now = Instant::now();
+        let mut waiting = Vec::new();
+        for mut member in std::mem::take(group) {
+            if member.verdict.is_none() && error.kind() == ErrorKind::Backpressure && member.ticket.deadline > now {
+                waiting.push(member.ticket);
+                continue;
+            }
+            member.verdict.get_or_insert_with(|| Err(error.clone()));
+            group.push(member);
+        }
+        if waiting.is_empty() {
+            return;
+        }
+        self.queue.put_back(waiting);
+        if no_ids {
+            std::thread::sleep(FOR_THE_CLOCK);
+        }
+    }
+
+    /// Syncs the directories of a group, each once, and tells every caller what became of its message.
+    fn answer(&self, group: Vec<Member>) {
+        let mut numbers: HashMap<Target, usize> = HashMap::new();
+        let mut dirs: Vec<Dir> = Vec::new();
+        for (target, dir) in
+            group.iter().filter_map(|member| member.verdict.as_ref()?.as_ref().ok()).flat_map(|s| &s.dirs)
+        {
+            numbers.entry(target.clone()).or_insert_with(|| {
+                dirs.push(dir.clone());
+                dirs.len() - 1
+            });
+        }
+        let crew = self.crew(&group);
+        let unsynced = self.sync_dirs(dirs, &crew);
+        let reason = |target: &Target| unsynced[*numbers.get(target)?].as_ref().map(Error::to_string);
+        for Member { ticket, verdict } in group {
+            let Some(verdict) = verdict else { continue };
+            let answer = verdict.map(|stored| Appended {
+                not_durable: stored.not_durable.or_else(|| stored.dirs.iter().find_map(|(target, _)| reason(target))),
+                message: Arc::new(stored.message),
+                duplicate: stored.duplicate,
+            });
+            // A caller that panicked does not want to know.
+            let _ = ticket.caller.send(Step::Answer(answer));
+        }
+    }
+
+    /// The message that was stored with this key, if that was less than a day ago and it is still there.
+    fn first_with_key(&self, top: &Dir, writing: &Writing<'_>, key: Option<&str>) -> Result<Option<Stored>> {
+        let Some(key) = key else { return Ok(None) };
+        let state = writing.index.state()?;
+        let Some(found) = writing.index.find_key(&state, key_hash(key))? else { return Ok(None) };
+        if self.options.clock.now().since(Timestamp::from_unix_nanos(found.time)) > KEY_LIFE {
+            return Ok(None);
+        }
+        let entry = writing.index.chain(&state).entry(found.entry)?;
+        let target = writing.index.row(entry.row)?.target;
+        let mut reader = Reader::new(self, top);
+        let Some(message) = reader.read(&target, entry.id)?.into_message() else { return Ok(None) };
+        // The first sender may still be about to sync, or may have died before it did.
+        // A mailbox that is gone has nothing to sync; one that cannot be opened is not known to be safe.
+        let (mut dirs, mut not_durable) = (Vec::new(), None);
+        for target in message.targets() {
+            match if_there(reader.open(&target)) {
+                Ok(dir) => dirs.extend(dir.map(|dir| (target, dir))),
+                Err(error) => {
+                    not_durable = Some(Error::io("the message's directory cannot be opened", &error).to_string());
+                }
+            }
+        }
+        Ok(Some(Stored { message, duplicate: true, dirs, not_durable }))
+    }
+
+    /// The next id from `above` on, or nothing while ids are too far ahead of the clock.
+    pub fn allocate(
+        &self,
+        writing: &Writing<'_>,
+        changes: &mut Changes<'_>,
+        above: MessageId,
+    ) -> Result<Option<MessageId>> {
+        let clock = &self.options.clock;
+        let wall = MessageId::at(clock.now()).ticks();
+        let boot = u64::try_from(clock.since_boot().as_micros() / 100).unwrap_or(u64::MAX);
+        let state = &mut changes.state;
+        // The id clock never steps back while the machine runs: ids would have to wait until the time has come again.
+        let steady = match boot.checked_sub(state.clock_boot) {
+            Some(passed) if state.clock_boot != 0 => state.clock_ticks.saturating_add(passed),
+            _ => 0,
+        };
+        let now = wall.max(steady);
+        (state.clock_boot, state.clock_ticks) = (boot, now);
+        let mut next = now.max(state.high + 1).max(above.ticks());
+        if state.irregular_max >= next {
+            let ahead: Vec<u64> = writing.index.irregular(state)?.iter().map(|(_, entry)| entry.id.ticks()).collect();
+            while ahead.contains(&next) {
+                next += 1;
+            }
+        }
+        if next > now + MAX_AHEAD {
+            return Ok(None);
+        }
+        Ok(MessageId::from_ticks(next))
+    }
+}
+
+/// The error of a writer for whom there are no ids.
+pub fn ids_ahead() -> Error {
+    Error::new(ErrorKind::Backpressure, "ids have run 60 s ahead of the clock; nothing was stored")
+        .help("a project takes 10,000 messages a second over time; send more slowly")
+}

@@ -1,0 +1,185 @@
+//! Appends of one process that are under way at the same time.
+//!
+//! The first caller leads: it takes the project's lock, stores its own message and those of all who have come by then,
+//! and hands the lead to the next in line as soon as the lock is free. Nobody waits for company: who comes alone leads
+//! at once and is a group of one.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use fmail_api::{Appended, Error, Message, Result};
+
+use super::crew::Task;
+use super::session::relock;
+
+/// The most messages in a group: others want the lock too, and each message holds a file open.
+const MAX_MESSAGES: usize = 64;
+/// The most bytes in a group, as compact JSON. A larger message goes alone.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// The most mailboxes in a group, each of which is held open. A message to more goes alone.
+const MAX_PLACES: usize = 128;
+
+/// What a waiting caller is asked to do, or told.
+pub enum Step {
+    /// Lead the next group.
+    Lead,
+    /// Help to sync what your group has written.
+    Help(Arc<Task>),
+    /// That is what became of your message.
+    Answer(Result<Appended>),
+}
+
+/// A message that waits to be stored.
+pub struct Ticket {
+    /// The message; its id and its time are not those under which it will be stored.
+    pub message: Message,
+    /// Its size as compact JSON.
+    pub bytes: usize,
+    /// Until when its caller is willing to wait for its turn.
+    pub deadline: Instant,
+    /// The way to the caller.
+    pub caller: Sender<Step>,
+    number: u64,
+}
+
+/// The line of those who wait.
+#[derive(Default)]
+pub struct Queue {
+    line: Mutex<Line>,
+}
+
+#[derive(Default)]
+struct Line {
+    tickets: VecDeque<Ticket>,
+    /// Somebody leads.
+    led: bool,
+    /// How many have joined so far.
+    joined: u64,
+}
+
+impl Queue {
+    /// Joins the line. The second is whether the caller leads.
+    pub fn join(&self, message: Message, bytes: usize, deadline: Instant) -> (Caller<'_>, bool) {
+        let (caller, steps) = channel();
+        let mut line = relock(&self.line);
+        line.joined += 1;
+        let number = line.joined;
+        line.tickets.push_back(Ticket { message, bytes, deadline, caller, number });
+        let leads = !std::mem::replace(&mut line.led, true);
+        (Caller { queue: self, steps, number, answered: false }, leads)
+    }
+
+    /// How many wait to be taken into a group.
+    pub fn len(&self) -> usize {
+        relock(&self.line).tickets.len()
+    }
+
+    /// Whether this process has stored nothing through the line before.
+    pub fn is_first(&self) -> bool {
+        relock(&self.line).joined <= 1
+    }
+
+    /// The lead, which goes to the next in line when this is dropped.
+    pub fn baton(&self) -> Baton<'_> {
+        Baton(self)
+    }
+
+    /// Takes as many as fit into a group, in the order in which they came. Of several with one key only the first is taken:
+    /// the others have to wait for what becomes of it.
+    pub fn take(&self) -> Vec<Ticket> {
+        let mut line = relock(&self.line);
+        let mut keys: HashSet<String> = HashSet::new();
+        let (mut taken, mut left) = (Vec::new(), VecDeque::new());
+        let (mut bytes, mut places) = (0, 0);
+        while let Some(ticket) = line.tickets.pop_front() {
+            let (all_bytes, all_places) = (bytes + ticket.bytes, places + ticket.message.targets().len());
+            let large = all_bytes > MAX_BYTES || all_places > MAX_PLACES;
+            if taken.len() == MAX_MESSAGES || (large && !taken.is_empty()) {
+                left.push_back(ticket);
+                break;
+            }
+            match &ticket.message.key {
+                Some(key) if !keys.insert(key.clone()) => left.push_back(ticket),
+                _ => {
+                    (bytes, places) = (all_bytes, all_places);
+                    taken.push(ticket);
+                }
+            }
+        }
+        left.append(&mut line.tickets);
+        line.tickets = left;
+        taken
+    }
+
+    /// Puts tickets back to the front, in their order.
+    pub fn put_back(&self, tickets: Vec<Ticket>) {
+        let mut line = relock(&self.line);
+        for ticket in tickets.into_iter().rev() {
+            line.tickets.push_front(ticket);
+        }
+    }
+}
+
+/// The right and the duty to lead. However its holder ends, the next in line gets it.
+pub struct Baton<'a>(&'a Queue);
+
+impl Drop for Baton<'_> {
+    fn drop(&mut self) {
+        let mut line = relock(&self.0.line);
+        while let Some(next) = line.tickets.front() {
+            if next.caller.send(Step::Lead).is_ok() {
+                return;
+            }
+            line.tickets.pop_front();
+        }
+        line.led = false;
+    }
+}
+
+/// One who waits for its answer.
+pub struct Caller<'a> {
+    queue: &'a Queue,
+    steps: Receiver<Step>,
+    number: u64,
+    answered: bool,
+}
+
+impl Caller<'_> {
+    /// Waits for the answer. Leads by `lead` when it is asked to.
+    pub fn answer(mut self, lead: impl Fn()) -> Result<Appended> {
+        loop {
+            match self.steps.recv() {
+                Ok(Step::Lead) => lead(),
+                Ok(Step::Help(task)) => task.work(),
+                Ok(Step::Answer(answer)) => {
+                    self.answered = true;
+                    return answer;
+                }
+                Err(_) => {
+                    self.answered = true;
+                    return Err(Error::internal("the thread that stored the message ended unexpectedly")
+                        .help("look whether the message is there before you send it again"));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Caller<'_> {
+    /// A caller that panics leaves the line, and hands on the lead if it was given that meanwhile. Both happen while nobody
+    /// else can give it anything.
+    fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
+        let mut line = relock(&self.queue.line);
+        line.tickets.retain(|ticket| ticket.number != self.number);
+        let leads = self.steps.try_iter().any(|step| matches!(step, Step::Lead));
+        drop(line);
+        if leads {
+            drop(self.queue.baton());
+        }
+    }
+}

@@ -7,8 +7,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use fmail_api::ErrorKind;
 
 use crate::commands::{
-    ack, archive, check, completions, config, delete, gc, inbox, init, log, mark_read, mark_unread, quarantine, read,
-    receipt, register, reply, send, status, thread, topics, unarchive, watch, who, whoami,
+    ack, archive, check, completions, config, delete, gc, guard, inbox, init, log, mark_read, mark_unread, quarantine,
+    read, receipt, register, release, renew, reply, reservations, reserve, send, status, thread, topics, unarchive,
+    watch, who, whoami,
 };
 use crate::run::NOTHING;
 
@@ -111,6 +112,30 @@ pub(crate) enum Command {
     /// Shows for every recipient whether and when the message was retrieved, read and acknowledged. For a message in a
     /// topic, everyone who has read or acknowledged it is shown.
     Receipt(receipt::Receipt),
+    /// Reserve paths for a while
+    ///
+    /// Advisory: it keeps nobody from writing, but of those who ask, one gets an exclusive reservation, and `fmail guard`
+    /// asks before a commit. What is free is granted also when another path of the call is not; then the exit code is 8,
+    /// and who stands in the way is told. Reserving the same again renews it. Needs FMAIL_AGENT.
+    Reserve(reserve::Reserve),
+    /// Give reservations back
+    ///
+    /// Prints what was given back. What you name and do not hold is told with the reason, and the exit code is 7.
+    Release(release::Release),
+    /// Let reservations last longer
+    ///
+    /// Counted from now. One that has ended does not come back: reserve it again. The exit code is 7 when you named
+    /// something that you do not hold.
+    Renew(renew::Renew),
+    /// Show who has reserved what
+    ///
+    /// Shows the reservations that hold now, by pattern. Changes nothing.
+    Reservations(reservations::Reservations),
+    /// Let git refuse commits on paths that others have reserved
+    ///
+    /// A pre-commit hook compares the staged paths with the exclusive reservations of other agents. `git commit
+    /// --no-verify` goes past it. Without FMAIL_AGENT every exclusive reservation counts as somebody else's.
+    Guard(guard::Guard),
     /// List the agents of this project
     ///
     /// An agent is active when it was seen within 90 seconds, idle within 30 minutes, offline after that. Sending, watching,
@@ -169,7 +194,7 @@ pub(crate) fn command_for(args: &[OsString]) -> clap::Command {
 /// The exit codes as the end of the long help.
 fn exit_codes() -> String {
     let mut text = String::from("Exit codes:\n    0  done; for watch also: timeout, count reached, interrupted");
-    let _ = write!(text, "\n  {NOTHING:>3}  check: there is no unread mail");
+    let _ = write!(text, "\n  {NOTHING:>3}  check: there is no unread mail; guard status: not installed");
     for kind in ErrorKind::ALL {
         let lines = wrapped(&format!("{}: {}", kind.code(), kind.meaning()), 72).join("\n       ");
         // Writing into a string does not fail.

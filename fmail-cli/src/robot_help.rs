@@ -266,7 +266,7 @@ fn storage() -> Value {
 fn exit_codes() -> Value {
     let mut codes = Map::new();
     codes.insert("0".into(), "done; for watch also timeout, count reached, interrupted".into());
-    codes.insert(NOTHING.to_string(), "check: no unread mail".into());
+    codes.insert(NOTHING.to_string(), "check: no unread mail; guard status: not installed".into());
     for kind in ErrorKind::ALL {
         codes.insert(kind.exit_code().to_string(), format!("{}: {}", kind.code(), kind.meaning()).into());
     }

@@ -12,6 +12,7 @@
 mod access;
 mod fanout;
 mod find;
+mod leases;
 mod mailbox;
 mod near;
 mod nudges;
@@ -24,6 +25,7 @@ mod search;
 mod testing;
 
 pub use fanout::{Blocking, Fanout};
+pub use leases::lease_pattern;
 pub use near::near_names;
 pub use operations::Operations;
 pub use paths::PathPattern;

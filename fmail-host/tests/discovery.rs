@@ -213,3 +213,31 @@ fn reasons_read_as_documented() {
         assert_eq!(reason.to_string(), text);
     }
 }
+
+/// The place in the project of `root` that a file has.
+#[track_caller]
+fn check_place(place: &Place, root: &str, file: &str, expect: Option<&str>) {
+    let project = place.project(root, &[("FMAIL_ROOT", ".")]).unwrap();
+    let found = project.place_of(&place.path(file)).unwrap();
+    assert_eq!(found.as_deref().and_then(std::path::Path::to_str), expect, "{file} in {root}");
+}
+
+#[test]
+fn a_file_has_its_place_below_the_root_and_worktrees_share_places() {
+    let place = Place::new();
+    let repo = repository(&place, "all/repo");
+    git(&repo, &["worktree", "add", "-q", "../../linked"]);
+    git(&repo, &["worktree", "add", "-q", ".worktrees/inner", "-b", "inner"]);
+    for file in ["all/repo/src/a.rs", "linked/src/a.rs", "all/repo/.worktrees/inner/src/a.rs"] {
+        check_place(&place, "all/repo", file, Some("src/a.rs"));
+        check_place(&place, "all", file, Some("repo/src/a.rs"));
+    }
+    check_place(&place, "all/repo", "all/repo", Some(""));
+    check_place(&place, "all/repo", "all/repository/a.rs", None);
+    check_place(&place, "all/repo", "elsewhere/a.rs", None);
+    check_place(&place, "all/repo", &format!("all/repo/{}", "x".repeat(300)), Some(&"x".repeat(300)));
+    // A worktree that is a project of its own stands for itself.
+    check_place(&place, "linked", "linked/src/a.rs", Some("src/a.rs"));
+    check_place(&place, "linked/src", "linked/src/a.rs", Some("a.rs"));
+    check_place(&place, "linked", "all/repo/src/a.rs", None);
+}

@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod delete;
 pub(crate) mod gc;
+pub(crate) mod guard;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod log;
@@ -16,7 +17,11 @@ pub(crate) mod quarantine;
 pub(crate) mod read;
 pub(crate) mod receipt;
 pub(crate) mod register;
+pub(crate) mod release;
+pub(crate) mod renew;
 pub(crate) mod reply;
+pub(crate) mod reservations;
+pub(crate) mod reserve;
 pub(crate) mod send;
 pub(crate) mod status;
 pub(crate) mod thread;
@@ -38,6 +43,7 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
     match command {
         Command::Completions(command) => command.run(),
         Command::Init(command) => command.run(environment, &set),
+        Command::Guard(command) => command.run(&environment, &set),
         other => {
             let place = Place::find(environment, &set)?;
             match other {
@@ -63,10 +69,14 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 Command::Reply(command) => command.run(&place),
                 Command::Thread(command) => command.run(&place),
                 Command::Receipt(command) => command.run(&place),
+                Command::Reserve(command) => command.run(&place),
+                Command::Release(command) => command.run(&place),
+                Command::Renew(command) => command.run(&place),
+                Command::Reservations(command) => command.run(&place),
                 Command::Whoami(command) => command.run(&place),
                 Command::Config(command) => command.run(&place),
                 Command::Quarantine(command) => command.run(&place),
-                Command::Completions(_) | Command::Init(_) => Ok(()),
+                Command::Completions(_) | Command::Init(_) | Command::Guard(_) => Ok(()),
             }
         }
     }
@@ -95,6 +105,11 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "reply" => reply::EXAMPLES,
         "thread" => thread::EXAMPLES,
         "receipt" => receipt::EXAMPLES,
+        "reserve" => reserve::EXAMPLES,
+        "release" => release::EXAMPLES,
+        "renew" => renew::EXAMPLES,
+        "reservations" => reservations::EXAMPLES,
+        "guard" => guard::EXAMPLES,
         "topics" => topics::EXAMPLES,
         "gc" => gc::EXAMPLES,
         "init" => init::EXAMPLES,

@@ -31,6 +31,10 @@ const OPERATIONS: &[Operation] = &[
     Operation::Reply,
     Operation::Thread,
     Operation::Receipt,
+    Operation::Reserve,
+    Operation::Release,
+    Operation::Renew,
+    Operation::Reservations,
     Operation::Nudge,
 ];
 

@@ -4,6 +4,8 @@ mod delete;
 mod gc;
 mod hello;
 mod inbox;
+#[cfg(test)]
+mod lease_tests;
 mod log;
 #[cfg(test)]
 mod mail_tests;
@@ -13,7 +15,11 @@ mod read;
 mod receipt;
 mod register;
 mod relay;
+mod release;
+mod renew;
 mod reply;
+mod reservations;
+mod reserve;
 mod send;
 mod status;
 mod thread;

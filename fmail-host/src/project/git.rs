@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fmail_api::{Error, ErrorKind, Result};
 
 use super::git_config::GitConfig;
-use super::look;
+use super::{look, tidy};
 use crate::file::{Links, read_small};
 
 /// A worktree and the directories that git keeps for it.
@@ -101,10 +101,4 @@ impl Repository {
 /// Git's words for yes; a key without a value is one of them.
 fn is_true(value: &str) -> bool {
     matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1")
-}
-
-/// Resolves `..`, so that a root is shown and compared without detours. Asks the file system, because `..` behind a
-/// symbolic link is not the name before it; a path that does not exist stays as it is.
-fn tidy(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }

@@ -7,6 +7,7 @@ mod git;
 mod git_config;
 mod id;
 mod identity;
+mod path;
 mod remote;
 
 use std::fmt;
@@ -145,12 +146,18 @@ fn has_fmail(directory: &Path) -> Result<bool> {
 /// What stands at a path, nothing when it does not exist.
 ///
 /// A directory above us that may not be searched cannot be our project, so it counts as empty; containers and shared
-/// machines have such directories on the way to the root.
+/// machines have such directories on the way to the root. A name that is too long for the file system does not exist.
 fn look(path: &Path, result: io::Result<fs::Metadata>) -> Result<Option<fs::Metadata>> {
-    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound, PermissionDenied};
     match result {
         Ok(metadata) => Ok(Some(metadata)),
-        Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) => Ok(None),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied | InvalidFilename) => Ok(None),
         Err(error) => Err(Error::io(format_args!("cannot look at {}", path.display()), &error)),
     }
+}
+
+/// Resolves `..`, so that a root is shown and compared without detours. Asks the file system, because `..` behind a
+/// symbolic link is not the name before it; a path that does not exist stays as it is.
+fn tidy(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }

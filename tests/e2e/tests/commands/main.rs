@@ -2,10 +2,12 @@
 
 mod agents;
 mod discovery;
+mod guard;
 mod log;
 mod permissions;
 mod project;
 mod quarantine;
+mod reservations;
 mod send;
 mod upkeep;
 mod watch;

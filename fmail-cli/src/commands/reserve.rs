@@ -1,0 +1,83 @@
+//! `fmail reserve`
+
+use clap::Args;
+use fmail_api::{LeaseConflict, Request, ReserveRequest, Reserved, Response, Result};
+
+use crate::examples::{Example, example, help};
+use crate::output::{Outcome, Output, note};
+use crate::render::on_one_line;
+use crate::session::{Place, now, unexpected};
+use crate::{identity, leases, paths};
+
+pub(crate) const EXAMPLES: &[Example] = &[
+    example("fmail reserve 'src/auth/**' --exclusive --reason \"new login\"", "nobody else gets these for an hour"),
+    example("fmail reserve Cargo.toml docs --ttl 30m", "shared: only those who want them alone are refused"),
+    example("fmail reserve src/a.rs --exclusive --json", "what was granted, and who stands in the way"),
+];
+
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub(crate) struct Reserve {
+    /// Paths or patterns (*, **, ?, [a-z], {a,b}) relative to the current directory; a directory covers what is below it
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<String>,
+
+    /// For how long, from 1s to 7d
+    #[arg(long, value_name = "TIME", default_value = "1h")]
+    ttl: String,
+
+    /// Alone: nobody else may hold anything that overlaps
+    #[arg(long)]
+    exclusive: bool,
+
+    /// Why, for those who want the same
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Reserve {
+    pub(crate) fn run(self, place: &Place) -> Outcome {
+        let agent = identity::required(&place.environment, "a reservation")?;
+        let request = ReserveRequest {
+            paths: self.paths.iter().map(|text| paths::pattern(place, text)).collect::<Result<_>>()?,
+            ttl_seconds: leases::seconds(&self.ttl)?,
+            exclusive: self.exclusive,
+            reason: self.reason,
+        };
+        let Response::Reserved(answer) = place.session(agent)?.call(Request::Reserve(request))?.head else {
+            return Err(unexpected().into());
+        };
+        let mut output = Output::stdout();
+        if self.json {
+            output.json(&answer)?;
+        } else {
+            answer.granted.iter().try_for_each(|lease| output.line(&leases::line(lease)))?;
+        }
+        output.flush()?;
+        told(&answer)
+    }
+}
+
+/// Says what was not granted, and who stands in the way.
+fn told(answer: &Reserved) -> Outcome {
+    answer.conflicts.iter().for_each(in_the_way);
+    if answer.conflicts.is_empty() {
+        return Ok(());
+    }
+    let (refused, all) = (answer.conflicts.len(), answer.conflicts.len() + answer.granted.len());
+    let help = "ask the holder (fmail send @NAME …), wait, or reserve paths that do not overlap";
+    Err(leases::refused(format!("{refused} of {all} patterns were not granted"), help).into())
+}
+
+fn in_the_way(conflict: &LeaseConflict) {
+    let now = now();
+    for (place, lease) in conflict.holders.iter().enumerate() {
+        let example = conflict.example.as_deref().filter(|_| place == 0);
+        let example = example.map(|path| format!("; both cover {}", on_one_line(path))).unwrap_or_default();
+        note(&format!("{} is held by {}{example}", on_one_line(&conflict.path), leases::holder(lease, now)));
+    }
+}

@@ -1,0 +1,25 @@
+//! `reservations`: the leases that hold now.
+
+use fmail_api::{Lease, ReservationsRequest, Result};
+
+use crate::leases::lease_pattern;
+use crate::{Operations, PathPattern};
+
+impl Operations {
+    pub(crate) async fn reservations(&self, request: ReservationsRequest) -> Result<Vec<Lease>> {
+        let path: Option<PathPattern> = request.path.as_deref().map(str::parse).transpose()?;
+        let mut found = Vec::new();
+        for lease in self.leases().await?.held {
+            let of_agent = request.agent.as_ref().is_none_or(|agent| *agent == lease.agent);
+            let overlaps = match &path {
+                Some(path) if of_agent => lease_pattern(&lease)?.intersects(path),
+                _ => true,
+            };
+            if of_agent && overlaps {
+                found.push(lease);
+            }
+        }
+        found.sort_by(|one, other| (&one.pattern, one.id).cmp(&(&other.pattern, other.id)));
+        Ok(found)
+    }
+}

@@ -14,7 +14,7 @@ use crate::render::{self, Style};
 use crate::session::{Place, now, unexpected};
 use crate::{identity, names};
 
-/// Which messages a command is about.
+// Which messages a command is about. (Not a doc comment: clap would show it as the description of the command.)
 #[derive(Args)]
 pub(crate) struct Which {
     /// The ids of messages, or the ends of them

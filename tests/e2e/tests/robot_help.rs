@@ -37,7 +37,7 @@ fn its_keys_are_stable() {
     let keys = keys(&described(&["--robot-help"])).join(" ");
     assert_eq!(
         keys,
-        "name version description setup commands global_flags patterns env message_format storage exit_codes more"
+        "name version description setup commands mailbox global_flags patterns env message_format storage exit_codes more"
     );
 }
 
@@ -46,8 +46,17 @@ fn every_command_of_the_help_is_in_it_with_its_parts() {
     let overview = described(&["--robot-help"]);
     let mut names = listed();
     names.retain(|name| name != "help");
-    assert_eq!(keys(&overview["commands"]), names);
-    for name in names {
+    // What an agent needs daily is told in full, the rest in a line each.
+    let (full, brief) = (keys(&overview["commands"]), keys(&overview["mailbox"]));
+    let mut all: Vec<String> = full.iter().chain(&brief).cloned().collect();
+    all.sort();
+    names.sort();
+    assert_eq!(all, names);
+    for name in brief {
+        let line = overview["mailbox"][&name].as_str().unwrap_or_default();
+        assert!(line.starts_with(&format!("fmail {name}")) && line.contains("  # "), "{line}");
+    }
+    for name in full {
         let command = &overview["commands"][&name];
         assert_eq!(keys(command)[..4], ["usage", "flags", "examples", "description"], "{name}");
         assert!(command["usage"].as_str().is_some_and(|usage| usage.starts_with(&format!("fmail {name}"))), "{name}");

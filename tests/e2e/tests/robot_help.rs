@@ -48,12 +48,12 @@ fn every_command_of_the_help_is_in_it_with_its_parts() {
     names.retain(|name| name != "help");
     // What an agent needs daily is told in full, the rest in a line each.
     let (full, brief) = (keys(&overview["commands"]), keys(&overview["mailbox"]));
-    let mut all: Vec<String> = full.iter().chain(&brief).cloned().collect();
+    let mut all: Vec<String> = full.iter().chain(&brief).map(|name| name.to_string()).collect();
     all.sort();
     names.sort();
     assert_eq!(all, names);
     for name in brief {
-        let line = overview["mailbox"][&name].as_str().unwrap_or_default();
+        let line = overview["mailbox"][name].as_str().unwrap_or_default();
         assert!(line.starts_with(&format!("fmail {name}")) && line.contains("  # "), "{line}");
     }
     for name in full {

@@ -233,18 +233,3 @@ impl Raw {
         assert_eq!(line, "", "the connection is still open");
     }
 }
-
-impl Raw {
-    /// Sends and gives the answer; nothing when the daemon is gone.
-    pub fn exchange(&mut self, bytes: &[u8]) -> Option<Value> {
-        self.writer.write_all(bytes).ok()?;
-        self.heard()
-    }
-
-    /// The next whole line; nothing when the daemon is gone.
-    pub fn heard(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        self.reader.read_line(&mut line).ok()?;
-        line.ends_with('\n').then(|| serde_json::from_str(&line).expect("a whole line is JSON"))
-    }
-}

@@ -16,19 +16,31 @@ const CONNECTED: usize = 4;
 /// How many watches stop reading when they are told to.
 pub const SLOW: u64 = 2;
 
+/// How fast a connected sender sends, and how much.
+struct Pace {
+    pause: Duration,
+    size: usize,
+}
+
+const USUAL: &Pace = &Pace { pause: Duration::from_millis(40), size: 200 };
+const BULK: &Pace = &Pace { pause: Duration::from_millis(20), size: 60_000 };
+const FLOOD: &Pace = &Pace { pause: Duration::ZERO, size: 1_500 };
+
 /// What all who take part share.
 pub struct Load<'a> {
     pub sandbox: &'a Sandbox,
     pub serving: Serving,
     /// How many bytes were acknowledged over sockets.
     pub bytes: Tally,
+    /// How many messages were.
+    messages: Tally,
     /// How often the slow watches were told to stop reading.
     pub holds: AtomicU64,
     /// How often slow watches were left behind and have recovered.
     pub recovered: Tally,
     /// Held for reading by whoever does something, for writing by who wants quiet.
     turn: RwLock<()>,
-    bulk: AtomicBool,
+    pace: RwLock<&'static Pace>,
     over: AtomicBool,
 }
 
@@ -38,18 +50,23 @@ impl<'a> Load<'a> {
             sandbox,
             serving: Serving::new(sandbox),
             bytes: Tally::default(),
+            messages: Tally::default(),
             holds: AtomicU64::new(0),
             recovered: Tally::default(),
             turn: RwLock::new(()),
-            bulk: AtomicBool::new(false),
+            pace: RwLock::new(USUAL),
             over: AtomicBool::new(false),
         }
     }
 
     /// Does something again and again at a bound rate, until it is over.
-    pub fn repeat(&self, pace: Duration, mut step: impl FnMut(u64)) {
+    pub fn repeat(&self, pause: Duration, step: impl FnMut(u64)) {
+        self.repeat_at(|| pause, step);
+    }
+
+    fn repeat_at(&self, pause: impl Fn() -> Duration, mut step: impl FnMut(u64)) {
         for number in 0.. {
-            std::thread::sleep(if self.bulk.load(Ordering::Relaxed) { pace / 2 } else { pace });
+            std::thread::sleep(pause());
             let _turn = self.turn.read().expect("nobody panics");
             if self.over.load(Ordering::Relaxed) {
                 return;
@@ -64,20 +81,24 @@ impl<'a> Load<'a> {
         look()
     }
 
-    /// Has large messages sent until so many bytes have passed.
-    pub fn send_bulk(&self, bytes: u64) {
-        self.bulk.store(true, Ordering::Relaxed);
-        self.bytes.reach(self.bytes.get() + bytes);
-        self.bulk.store(false, Ordering::Relaxed);
+    /// Has messages sent as fast as it goes until so many have passed.
+    pub fn flood(&self, messages: u64) {
+        self.pace(FLOOD);
+        self.messages.reach(self.messages.get() + messages);
+        self.pace(USUAL);
     }
 
     /// Tells the slow watches to stop reading, and sends large messages until each was left behind and reads again.
     pub fn leave_slow_watches_behind(&self) {
         let recovered = self.recovered.get();
-        self.bulk.store(true, Ordering::Relaxed);
+        self.pace(BULK);
         self.holds.fetch_add(1, Ordering::Relaxed);
         self.recovered.reach(recovered + SLOW);
-        self.bulk.store(false, Ordering::Relaxed);
+        self.pace(USUAL);
+    }
+
+    fn pace(&self, pace: &'static Pace) {
+        *self.pace.write().expect("nobody panics") = pace;
     }
 
     /// Ends what everybody does.
@@ -89,12 +110,15 @@ impl<'a> Load<'a> {
     fn connected(&self, name: usize) -> Vec<Journal> {
         let mut sender = Sender::new(&self.serving, &format!("connected-{name}"));
         let mut sent = Vec::new();
-        self.repeat(Duration::from_millis(40), |number| {
+        let pace = || *self.pace.read().expect("nobody panics");
+        let pause = || pace().pause;
+        self.repeat_at(pause, |number| {
             let to = MAILBOXES[(name + number as usize) % MAILBOXES.len()];
-            let size = if self.bulk.load(Ordering::Relaxed) { 60_000 } else { 200 };
+            let size = pace().size;
             let body = json!({"connected": name, "number": number, "fill": "x".repeat(size)});
             sent.push(sender.send(to, body));
             self.bytes.add(size as u64);
+            self.messages.add(1);
         });
         vec![Journal { origin: Origin::Acknowledged, sent }]
     }

@@ -4,6 +4,7 @@ mod arguments;
 mod client;
 mod control;
 mod host;
+mod limits;
 mod lock;
 mod log;
 mod notify;

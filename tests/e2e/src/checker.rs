@@ -106,6 +106,12 @@ pub fn check(store: &Path, journals: &[Journal], watches: &[Watched]) -> Vec<Str
     wrong
 }
 
+/// What is wrong, for a reader: one mistake can lead to thousands of lines.
+pub fn summary(wrong: &[String]) -> String {
+    let shown = &wrong[..wrong.len().min(30)];
+    format!("{} things are wrong, among them:\n{}", wrong.len(), shown.join("\n"))
+}
+
 /// Puts the journals together. A sender that waits for each answer gets ascending ids.
 fn all_sent<'a>(journals: &'a [Journal], wrong: &mut Vec<String>) -> Sent<'a> {
     let mut sent = Sent::new();

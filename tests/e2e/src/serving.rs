@@ -112,14 +112,14 @@ impl<'a> Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Asks for a stream that ends, and reads it. When the daemon goes in the middle of it, that is its end.
+    /// Asks for a stream that ends, and reads it. When the daemon ends in the middle of it, that is its end.
     pub fn ask_for_stream(&mut self, request: &Value) {
         self.ask(request);
         while let Some(line) = self.wire.as_mut().and_then(Wire::line) {
             if line["event"] == "end" {
                 return;
             }
-            assert!(line["error"].is_null(), "{request}\n{line}");
+            assert!(line["error"].is_null() || line["error"]["retryable"] == true, "{request}\n{line}");
         }
         self.wire = None;
     }

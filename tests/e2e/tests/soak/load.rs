@@ -86,7 +86,9 @@ impl<'a> Load<'a> {
         self.pace(FLOOD);
         // In steps: a machine may be slow, but not stand still.
         let start = self.messages.get();
-        (start..=start + messages).step_by(100).for_each(|number| drop(self.messages.reach(number)));
+        for number in (start..=start + messages).step_by(100) {
+            self.messages.reach(number);
+        }
         self.pace(USUAL);
     }
 
@@ -103,9 +105,9 @@ impl<'a> Load<'a> {
         *self.pace.write().expect("nobody panics") = pace;
     }
 
-    /// Ends what everybody does.
-    pub fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
+    /// Ends what everybody does when it is dropped, so that a test that fails ends too.
+    pub fn end_on_drop(&self) -> End<'_> {
+        End(&self.over)
     }
 
     /// A sender with a connection, which it takes up again whenever it is lost.
@@ -137,6 +139,15 @@ impl<'a> Load<'a> {
             sent.push(Message { id, from: agent.into(), to: to.into(), body: digest(&body) });
         });
         vec![Journal { origin: Origin::Acknowledged, sent }]
+    }
+}
+
+/// Ends the load when it is dropped.
+pub struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

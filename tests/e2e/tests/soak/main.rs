@@ -67,6 +67,7 @@ fn a_minute_of_everything_loses_doubles_disorders_and_leaks_nothing() {
     let (journals, watches) = std::thread::scope(|scope| {
         let senders = load::start(scope, &load);
         let watches = watching::start(scope, &load);
+        let end = load.end_on_drop();
         let mut last: Option<Daemon> = None;
         for _ in 0..rounds {
             if let Some(daemon) = last.take() {
@@ -77,7 +78,7 @@ fn a_minute_of_everything_loses_doubles_disorders_and_leaks_nothing() {
             wrong.extend(grown);
             last = Some(daemon);
         }
-        load.end();
+        drop(end);
         let mut journals: Vec<Journal> = senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect();
         sandbox.agent("janitor").arg("gc").ok();
         journals.push(Journal { origin: Origin::Acknowledged, sent: send_the_end(&load.serving, &MAILBOXES) });

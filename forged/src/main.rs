@@ -4,6 +4,7 @@ mod client;
 mod completions;
 mod control;
 mod host;
+mod limits;
 mod lock;
 mod log;
 mod notify;

@@ -16,10 +16,10 @@ use tokio::time::{Instant, interval, interval_at};
 
 use crate::arguments::Serve;
 use crate::host::Projects;
-use crate::log;
 use crate::notify::notify;
 use crate::project::{self, Opened};
 use crate::tcp::{self, Tcp};
+use crate::{limits, log};
 
 /// How often to look whether the projects are still where they were.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
@@ -29,6 +29,7 @@ const BLOCKING_THREADS: usize = 64;
 /// Serves until a signal comes.
 pub fn serve(environment: &Environment, arguments: &Serve) -> Result<()> {
     log::start(arguments.log);
+    limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)

@@ -2,13 +2,16 @@
 
 mod common;
 
-use std::io::{ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use common::{Place, Raw};
 use fmail_fuzz::{Dice, Kind, broken, first_seed, requests, truncations};
 use fmail_transports::wire;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::Value;
 
 const SEND: &str = r#"{"cmd":"send","agent":"architect","host":"build-server","to":"task","body":{"a":[1,"é"]},"priority":"high","tags":["urgent"],"req_id":"c1"}"#;
 
@@ -133,20 +136,46 @@ fn a_watcher_that_does_not_read_is_cut_and_others_are_not() {
         assert_eq!(brisk.json()["msg"]["body"].as_str().unwrap().len(), body.len());
     }
     assert!(daemon.memory() < before + 48 * 1024 * 1024, "{} bytes, before {before}", daemon.memory());
-    let mut messages = 0;
+    let (mut messages, mut cursor) = (0, Value::Null);
     let last = loop {
-        let line = slow.json();
+        let mut line = slow.json();
         if line["msg"].is_null() {
             break line;
         }
         messages += 1;
+        cursor = line["cursor"].take();
     };
     assert_eq!((&last["error"]["code"], &last["error"]["retryable"]), (&"backpressure".into(), &true.into()));
     assert_eq!(last["req_id"], "w1");
     assert!((1..60).contains(&messages), "{messages}");
     slow.closed();
-    // It recovers as PROTOCOL.md says: with `since`.
-    assert_eq!(place.connect().ask(r#"{"cmd":"watch","agent":"a"}"#)["ok"], true);
+    // It recovers as PROTOCOL.md says, with `since`: the rest comes, and then what arrives.
+    let mut recovered = place.connect();
+    let request = format!(r#"{{"cmd":"watch","agent":"a","since":{cursor}}}"#);
+    assert_eq!(recovered.ask(&request)["ok"], true);
+    assert_eq!(sender.ask(SEND)["ok"], true);
+    let rest = std::iter::repeat_with(|| recovered.json()).take_while(|line| line["msg"]["from"] == "c").count();
+    assert_eq!(messages + rest, 60);
+}
+
+#[test]
+fn watchers_that_catch_up_with_large_messages_and_stop_reading_cost_a_bounded_amount() {
+    let place = Place::new();
+    let daemon = place.start(&[]);
+    let mut sender = place.connect();
+    let line = format!(r#"{{"cmd":"send","agent":"c","to":"task","body":"{}"}}"#, "x".repeat(500_000));
+    for _ in 0..40 {
+        assert_eq!(sender.ask(&line)["ok"], true);
+    }
+    let before = daemon.memory();
+    let mut stopped: Vec<common::Raw> = (0..10).map(|_| place.connect()).collect();
+    for watcher in &mut stopped {
+        watcher.ask(r#"{"cmd":"watch","agent":"a","since":"2020-01-01T00:00:00Z"}"#);
+        // The first message is there, so everything that is read ahead for this watcher has been read.
+        assert_eq!(watcher.json()["msg"]["from"], "c");
+    }
+    let each = daemon.memory().saturating_sub(before) / stopped.len();
+    assert!(each < 4 * 1024 * 1024, "{each} bytes for each watcher");
 }
 
 #[test]
@@ -167,21 +196,43 @@ fn a_peer_that_sends_and_never_reads_holds_up_only_itself() {
 }
 
 #[test]
-fn a_thousand_idle_watchers_are_cheap() {
+fn a_thousand_idle_watchers_are_cheap_also_where_few_open_files_are_usual() {
+    may_open(1_500);
     let place = Place::new();
-    let daemon = place.start(&[]);
-    let mut watchers: Vec<Raw> = (0..if may_open(2_500) { 1_000 } else { 300 }).map(|_| place.connect()).collect();
+    let forged = place.command(&place.root(), &[]);
+    let mut command = place.program("bash", &place.root());
+    command.args(["-c", "ulimit -Sn 512; exec \"$0\""]).arg(forged.get_program());
+    let daemon = place.launch(command);
+    let connect = || BufReader::new(UnixStream::connect(place.root().join(".fmail/forged.sock")).unwrap());
+    let mut watchers: Vec<BufReader<UnixStream>> = (0..1_000).map(|_| connect()).collect();
+    let next = |watcher: &mut BufReader<UnixStream>| {
+        // Pings may come in between.
+        loop {
+            let mut line = String::new();
+            watcher.read_line(&mut line).unwrap();
+            let value: Value = serde_json::from_str(&line).unwrap();
+            if value["event"].is_null() {
+                return value;
+            }
+        }
+    };
     for (n, watcher) in watchers.iter_mut().enumerate() {
-        assert_eq!(watcher.ask(&format!("{{\"cmd\":\"watch\",\"agent\":\"a{n}\"}}"))["ok"], true);
+        watcher.get_ref().set_read_timeout(Some(common::DEADLINE)).unwrap();
+        let request = format!("{{\"cmd\":\"watch\",\"agent\":\"a{n}\"}}\n");
+        watcher.get_mut().write_all(request.as_bytes()).unwrap();
+        assert_eq!(next(watcher)["ok"], true);
     }
+    println!("a thousand idle watchers: {} bytes", daemon.memory());
     assert!(daemon.memory() < 64 * 1024 * 1024, "{} bytes", daemon.memory());
     place.connect().ask(SEND);
     for watcher in &mut watchers {
-        assert_eq!(watcher.json()["msg"]["from"], "architect");
+        assert_eq!(next(watcher)["msg"]["from"], "architect");
     }
 }
 
-/// Whether this process may have so many files open; each client here needs three.
-fn may_open(count: u64) -> bool {
-    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.is_none_or(|limit| limit > 3 * count)
+/// Sees to it that this process may have so many files open.
+fn may_open(count: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    assert!(limit.maximum.is_none_or(|most| most >= count), "this test needs {count} open files; raise `ulimit -Hn`");
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
 }

@@ -4,7 +4,6 @@ mod common;
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use common::{Place, Raw, output, stored};
@@ -234,89 +233,4 @@ fn the_end_drains_what_is_under_way() {
     assert_eq!((&end["error"]["code"], &end["error"]["retryable"]), (&"unavailable".into(), &true.into()));
     watcher.closed();
     assert!(daemon.wait().success());
-}
-
-/// A watch that goes on where the last one was. A kill in the middle of a write makes the next daemon build a new index,
-/// which knows no old cursor: then the last id is what there is, and what follows it may repeat.
-fn resumed(place: &Place, cursor: &str, seen: &[String]) -> Raw {
-    for since in [Some(cursor), seen.last().map(String::as_str)].into_iter().flatten() {
-        let mut watcher = place.connect();
-        let answer = watcher.ask(&format!("{{\"cmd\":\"watch\",\"agent\":\"a\",\"since\":\"{since}\"}}"));
-        if answer["ok"] == true {
-            return watcher;
-        }
-        assert_eq!(answer["error"]["code"], "expired", "{answer}");
-    }
-    panic!("a watch cannot be resumed")
-}
-
-/// Clients deduplicate by id, as PROTOCOL.md says.
-fn note(seen: &mut Vec<String>, id: &str) {
-    if !seen.iter().any(|known| known == id) {
-        seen.push(id.to_string());
-    }
-}
-
-/// Every message that was answered with `ok` is on disk and whole, none doubled, and a watcher that resumes where it was
-/// has seen each exactly once.
-#[test]
-fn kills_under_load_lose_nothing_that_was_acknowledged() {
-    let kills: u64 = if std::env::var_os("FMAIL_TEST_FULL").is_some() { 300 } else { 12 };
-    let place = Place::new();
-    let acknowledged = Mutex::new(Vec::<String>::new());
-    let mut cursor = String::from("2020-01-01T00:00:00Z");
-    let mut seen = Vec::new();
-    for round in 0..kills {
-        let mut daemon = place.start(&[]);
-        std::thread::scope(|scope| {
-            for sender in 0..4 {
-                let mut raw = place.connect();
-                let acknowledged = &acknowledged;
-                scope.spawn(move || {
-                    for n in 0.. {
-                        let line = send(&format!("\"{round}-{sender}-{n}\"")) + "\n";
-                        let answer = raw.exchange(line.as_bytes());
-                        let Some(id) = answer.and_then(|answer| Some(answer["id"].as_str()?.to_string())) else {
-                            return;
-                        };
-                        acknowledged.lock().unwrap().push(id);
-                    }
-                });
-            }
-            let mut watcher = resumed(&place, &cursor, &seen);
-            let (seen, cursor) = (&mut seen, &mut cursor);
-            scope.spawn(move || {
-                while let Some(line) = watcher.heard() {
-                    if let Some(id) = line["msg"]["id"].as_str() {
-                        note(seen, id);
-                        *cursor = line["cursor"].as_str().unwrap().to_string();
-                    }
-                }
-            });
-            let before = acknowledged.lock().unwrap().len();
-            let end = Instant::now() + common::DEADLINE;
-            while acknowledged.lock().unwrap().len() < before + 5 + (round as usize * 7) % 40 {
-                assert!(Instant::now() < end, "{}", daemon.log());
-                std::thread::sleep(Duration::from_micros(200 + round * 37 % 500));
-            }
-            daemon.kill();
-        });
-    }
-    let messages = place.stored("task");
-    let mut ids: Vec<String> = messages.iter().map(|message| message["id"].as_str().unwrap().to_string()).collect();
-    let mut bodies: Vec<String> = messages.iter().map(|message| message["body"].to_string()).collect();
-    bodies.sort();
-    bodies.dedup();
-    assert_eq!(bodies.len(), ids.len(), "a message is stored twice");
-    let acknowledged = acknowledged.into_inner().unwrap();
-    assert!(acknowledged.iter().all(|id| ids.contains(id)), "an acknowledged message is gone");
-    // A last look brings what the final kill cut off.
-    let _daemon = place.start(&[]);
-    let mut watcher = resumed(&place, &cursor, &seen);
-    while seen.len() < ids.len() {
-        note(&mut seen, watcher.json()["msg"]["id"].as_str().unwrap());
-    }
-    seen.sort();
-    ids.sort();
-    assert_eq!(seen, ids, "a watcher missed a message");
 }

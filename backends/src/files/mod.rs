@@ -10,6 +10,7 @@
 //! * [`census`]: files that others wrote are found by their directory's time and get their place in the index;
 //! * [`scan`] and [`watch`]: readers take no lock, and know where they are by the index alone.
 
+mod arrivals;
 mod census;
 mod crew;
 pub mod fs;

@@ -11,6 +11,7 @@ use fmail_api::{
 use futures::StreamExt;
 use futures::stream;
 
+use super::arrivals::{Arrivals, TOGETHER};
 use super::fs::Dir;
 use super::index::{Entry, Index, Slot, State, fingerprint};
 use super::layout;
@@ -131,12 +132,12 @@ impl Sieve {
     }
 }
 
-/// Where messages are to be read: slot, id and mailbox.
-type Places = VecDeque<(u32, MessageId, Target)>;
+/// Where a message is to be read: slot, id and mailbox.
+pub type Place = (u32, MessageId, Target);
 
 /// What a scan has chosen, in the order of delivery.
 struct Chosen {
-    places: Places,
+    places: VecDeque<Place>,
     more: bool,
 }
 
@@ -156,15 +157,23 @@ impl Session {
         let index = looked.index;
         let state = index.state()?;
         let mut sieve = Sieve::new(&query, &index, &state)?;
-        let chosen = choose(&query, &index, &state, &mut sieve)?;
-        // By arrival, a limit ends the scan before the end of the index: the next page begins there.
-        let last = chosen.places.back().filter(|_| chosen.more && query.order == Order::Arrival);
-        let slot = last.map_or(state.committed, |(slot, _, _)| *slot);
-        let cursor = Position { epoch: index.epoch, slot }.cursor();
         let mut notices: Vec<_> = looked.notices.into_iter().map(|(_, notice)| notice).collect();
         notices.extend(self.hidden_mailbox(&top, &query.scope));
         let notices = stream::iter(notices.into_iter().map(|notice| Ok(Event::Notice(notice))));
-        let messages = self.deliver(query, index.epoch, &top, chosen.places);
+        let (epoch, end) = (index.epoch, Position { epoch: index.epoch, slot: state.committed });
+        if query.order == Order::Arrival && query.limit.is_none() {
+            let first = sieve.first_slot(&index, &state)?;
+            if state.committed.saturating_sub(first) >= TOGETHER {
+                let arrivals = Arrivals::new(index, state, sieve, first)?;
+                let messages = notices.chain(self.deliver(query, epoch, &top, arrivals)).boxed();
+                return Ok(Scan { cursor: end.cursor(), more: false, messages });
+            }
+        }
+        let chosen = choose(&query, &index, &state, &mut sieve)?;
+        // By arrival, a limit ends the scan before the end of the index: the next page begins there.
+        let last = chosen.places.back().filter(|_| chosen.more && query.order == Order::Arrival);
+        let cursor = last.map_or(end, |(slot, _, _)| Position { epoch, slot: *slot }).cursor();
+        let messages = self.deliver(query, epoch, &top, chosen.places.into_iter().map(Ok));
         Ok(Scan { cursor, more: chosen.more, messages: notices.chain(messages).boxed() })
     }
 
@@ -198,11 +207,15 @@ impl Session {
         }
     }
 
-    fn deliver(&self, query: Query, epoch: u64, top: &Dir, places: Places) -> MessageStream {
+    fn deliver<P>(&self, query: Query, epoch: u64, top: &Dir, places: P) -> MessageStream
+    where
+        P: Iterator<Item = Result<Place>> + Send + 'static,
+    {
         let mut reader = Reader::new(self, top);
-        let events = places
-            .into_iter()
-            .flat_map(move |(slot, id, target)| read_event(&mut reader, &query, Position { epoch, slot }, id, &target));
+        let events = places.flat_map(move |place| match place {
+            Ok((slot, id, target)) => read_event(&mut reader, &query, Position { epoch, slot }, id, &target),
+            Err(error) => vec![Err(error)],
+        });
         stream::iter(events).boxed()
     }
 

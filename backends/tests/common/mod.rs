@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fmail_api::{Clock, Draft, Event, Message, NoticeKind, Order, Query, Result, Store, Timestamp};
+use fmail_api::{Clock, Draft, Event, Message, MessageStream, NoticeKind, Order, Query, Result, Store, Timestamp};
 use fmail_backends::files::fs::{Dir, Fs, Open, RealFs, Stat};
 use fmail_backends::{FilesOptions, FilesStore};
 use futures::StreamExt;
@@ -363,18 +363,20 @@ pub fn send(store: &dyn Store, to: &str, body: &str) -> Arc<Message> {
 
 /// What a scan delivers, or its first error.
 pub fn try_scan(store: &dyn Store, query: Query) -> Result<Vec<Arc<Message>>> {
-    block_on(async {
-        let mut messages = Vec::new();
-        let mut scan = store.scan(query).await?;
-        while let Some(event) = scan.messages.next().await {
-            match event? {
-                Event::Message(delivery) => messages.push(delivery.message),
-                Event::Notice(notice) if notice.kind == NoticeKind::Broken => panic!("{}", notice.text),
-                _ => {}
-            }
+    messages(block_on(store.scan(query))?.messages)
+}
+
+/// The messages of a stream to its end, or its first error.
+pub fn messages(mut stream: MessageStream) -> Result<Vec<Arc<Message>>> {
+    let mut messages = Vec::new();
+    while let Some(event) = block_on(stream.next()) {
+        match event? {
+            Event::Message(delivery) => messages.push(delivery.message),
+            Event::Notice(notice) if notice.kind == NoticeKind::Broken => panic!("{}", notice.text),
+            _ => {}
         }
-        Ok(messages)
-    })
+    }
+    Ok(messages)
 }
 
 /// What a scan delivers.

@@ -95,6 +95,14 @@ impl Fanout {
     }
 }
 
+/// How many bytes of messages an event holds on to. Its text is made here and kept: whoever gets the event needs it.
+fn weigh(event: &Event) -> usize {
+    match event {
+        Event::Message(delivery) => delivery.line().len(),
+        _ => 0,
+    }
+}
+
 /// The live part of a watch.
 struct Live {
     /// The watch goes on as long as somebody reads, also when the store's handle is gone.
@@ -157,7 +165,7 @@ impl Store for Fanout {
 
     async fn scan(&self, query: Query) -> Result<Scan> {
         let scan = self.inner.scan(query).await?;
-        Ok(Scan { messages: pulled(scan.messages, self.blocking.clone()), ..scan })
+        Ok(Scan { messages: pulled(scan.messages, self.blocking.clone(), weigh), ..scan })
     }
 
     /// A watch from another place than the end, or one that asks for more than what arrives, is the store's own.
@@ -173,7 +181,7 @@ impl Store for Fanout {
     }
 
     async fn remove(&self, selection: Selection) -> Result<BoxStream<'static, Result<Removed>>> {
-        Ok(pulled(self.inner.remove(selection).await?, self.blocking.clone()))
+        Ok(pulled(self.inner.remove(selection).await?, self.blocking.clone(), |_| 0))
     }
 
     async fn get(&self, key: &RecordKey) -> Result<Option<Record>> {

@@ -32,10 +32,7 @@ struct Inner {
 impl Ring {
     /// Adds an event and wakes who waits for it.
     pub fn push(&self, event: Event) {
-        let size = match &event {
-            Event::Message(delivery) => delivery.line().len(),
-            _ => 0,
-        };
+        let size = super::weigh(&event);
         let mut inner = self.lock();
         inner.bytes += size;
         inner.events.push_back((event, size));

@@ -1,6 +1,6 @@
 //! `log`: what is stored, the newest of it, and on request what follows.
 
-use fmail_api::{Context, LogRequest, Order, Query, Reply, Response, Result, Since};
+use fmail_api::{Context, ErrorKind, EventStream, LogRequest, Order, Query, Reply, Response, Result, Scan, Since};
 use futures::StreamExt;
 
 use crate::{Operations, access};
@@ -15,19 +15,37 @@ impl Operations {
             order: Order::Ascending,
             ..Query::default()
         };
-        let scan = self.store.scan(query.clone()).await?;
-        let head = Response::Log { more: scan.more };
         if !request.follow {
-            return Ok(Reply::streaming(head, scan.messages));
+            let scan = self.store.scan(query).await?;
+            return Ok(Reply::streaming(Response::Log { more: scan.more }, scan.messages));
         }
-        let live = self.store.watch(arriving(query), scan.cursor).await?;
-        Ok(Reply::streaming(head, scan.messages.chain(live).boxed()))
+        let (scan, live) = self.scan_and_watch(query.clone(), query).await?;
+        Ok(Reply::streaming(Response::Log { more: scan.more }, scan.messages.chain(live).boxed()))
+    }
+
+    /// What is stored, and what arrives behind it.
+    ///
+    /// The place between the two becomes unknown when the index is rebuilt just then. Nobody has seen it, so it is taken
+    /// anew. A cursor that the caller brought is refused by the scan, each time.
+    pub(super) async fn scan_and_watch(&self, stored: Query, watched: Query) -> Result<(Scan, EventStream)> {
+        let watched = arriving(watched);
+        let mut tries = 0;
+        loop {
+            let scan = self.store.scan(stored.clone()).await?;
+            match self.store.watch(watched.clone(), scan.cursor.clone()).await {
+                Err(error) if error.kind() == ErrorKind::Expired && tries < TRIES => tries += 1,
+                live => return Ok((scan, live?)),
+            }
+        }
     }
 }
 
+/// How often a place is taken anew. A rebuild takes longer than this; several in a row are something else.
+const TRIES: u32 = 10;
+
 /// The query for what arrives behind a scan. A place in the order of arrival lies behind it already; a time still
 /// filters, since a message from elsewhere can arrive with an old one.
-pub(super) fn arriving(query: Query) -> Query {
+fn arriving(query: Query) -> Query {
     let since = query.since.filter(|since| matches!(since, Since::Time(_)));
     Query { since, limit: None, order: Order::Arrival, ..query }
 }

@@ -5,7 +5,6 @@ use fmail_api::{
 };
 use futures::{StreamExt, stream};
 
-use super::log::arriving;
 use crate::{Operations, access};
 
 impl Operations {
@@ -29,9 +28,8 @@ impl Operations {
         // Without a `since` the scan is asked for nothing but the cursor of the end. In order of arrival a limit would
         // keep the first and put the cursor behind those; by id it keeps the newest, so none at all means the end.
         let (order, limit) = if query.since.is_some() { (Order::Arrival, None) } else { (Order::Descending, Some(0)) };
-        let scan = self.store.scan(Query { order, limit, ..query.clone() }).await?;
-        let head = Response::Watching(scan.cursor.clone());
-        let live = self.store.watch(arriving(query), scan.cursor).await?;
+        let (scan, live) = self.scan_and_watch(Query { order, limit, ..query.clone() }, query).await?;
+        let head = Response::Watching(scan.cursor);
         Ok((head, if limit.is_none() { scan.messages.chain(live).boxed() } else { live }))
     }
 }

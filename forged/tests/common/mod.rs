@@ -33,9 +33,15 @@ impl Place {
 
     /// `forged` in a directory, with a clean environment.
     pub fn command(&self, directory: &Path, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forged"));
+        let mut command = self.program(env!("CARGO_BIN_EXE_forged"), directory);
+        command.args(arguments);
         command
-            .args(arguments)
+    }
+
+    /// A program in a directory, with a clean environment.
+    pub fn program(&self, name: &str, directory: &Path) -> Command {
+        let mut command = Command::new(name);
+        command
             .current_dir(directory)
             .env_clear()
             .env("PATH", "/usr/bin:/bin")

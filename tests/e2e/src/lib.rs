@@ -4,14 +4,25 @@
 //! of a process) with a deadline, so that a hang is a failure with its output and not a suite that never ends.
 
 mod binary;
+pub mod checker;
+mod daemon;
+mod footprint;
 mod process;
+mod random;
 mod sandbox;
+mod serving;
 mod tree;
+mod wire;
 
 pub use binary::{fmail_binary, forged_binary};
+pub use daemon::Daemon;
+pub use footprint::Footprint;
 pub use process::{DEADLINE, Fmail, Output, Running};
+pub use random::{Random, full, pause};
 pub use sandbox::Sandbox;
+pub use serving::{Interruptions, Sender, Serving, Tally, Watcher, send_the_end, until_the_end};
 pub use tree::{Tree, assert_same, tree};
+pub use wire::Wire;
 
 /// Repeats `look` until it gives something or `seconds` are over. Only for what sends no event: another program's view
 /// of the file system.

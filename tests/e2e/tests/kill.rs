@@ -4,33 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use fmail_e2e::{Running, Sandbox};
+use fmail_e2e::{Random, Running, Sandbox, full, pause};
 use rustix::process::Signal;
 use serde_json::Value;
-
-fn full() -> bool {
-    std::env::var_os("FMAIL_TEST_FULL").is_some()
-}
-
-/// A small generator: the seed is printed, and with it a failure can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
-
-/// Waits without sleeping past the moment: the moments that matter are microseconds apart.
-fn pause(time: Duration) {
-    let end = Instant::now() + time;
-    while Instant::now() < end {
-        std::hint::spin_loop();
-    }
-}
 
 /// Kills a command after a while; its exit code if it was faster.
 fn kill_after(running: Running, delay: Duration) -> Option<i32> {
@@ -73,10 +49,8 @@ fn check(sandbox: &Sandbox, acknowledged: &BTreeSet<String>, attempted: &BTreeSe
 
 #[test]
 fn a_send_may_be_killed_at_any_moment() {
-    let seed = std::env::var("FMAIL_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x51d_beef_u64);
     let kills = if full() { 500 } else { 60 };
-    println!("seed {seed}, {kills} kills");
-    let mut random = Random(seed);
+    let mut random = Random::new(0x51d_beef);
     let sandbox = Sandbox::new();
     let (mut acknowledged, mut attempted) = (BTreeSet::new(), BTreeSet::new());
     let first = "the project is there".to_string();
@@ -113,7 +87,7 @@ fn a_send_may_be_killed_at_any_moment() {
             None => killed += 1,
         }
         if number % 10 == 9 {
-            check(&sandbox, &acknowledged, &attempted, &format!("seed {seed}, kill {number} after {delay:?}"));
+            check(&sandbox, &acknowledged, &attempted, &format!("kill {number} after {delay:?}"));
         }
     }
     println!("{killed} killed, {stored} were faster; a send takes {usual:?}");
@@ -136,7 +110,7 @@ fn a_send_may_be_killed_at_any_moment() {
 
 #[test]
 fn a_removal_may_be_killed_at_any_moment() {
-    let mut random = Random(0x9c_0001);
+    let mut random = Random::new(0x9c_0001);
     let rounds = if full() { 60 } else { 10 };
     let sandbox = Sandbox::new();
     let old = 300;
@@ -164,7 +138,7 @@ fn a_removal_may_be_killed_at_any_moment() {
 
 #[test]
 fn a_rebuild_may_be_killed_at_any_moment() {
-    let mut random = Random(0x4eb_0001);
+    let mut random = Random::new(0x4eb_0001);
     let rounds = if full() { 100 } else { 15 };
     let sandbox = Sandbox::new();
     for number in 0..1_000 {

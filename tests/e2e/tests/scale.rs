@@ -4,13 +4,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fmail_e2e::{Output, Running, Sandbox, fmail_binary};
+use fmail_e2e::{Daemon, Footprint, Output, Running, Sandbox, Sender, Serving, Wire, fmail_binary, full};
+use serde_json::json;
 
 /// No command may take more memory than this.
 const MEMORY: u64 = 64 * 1024;
 
 fn large() -> usize {
-    if std::env::var_os("FMAIL_TEST_FULL").is_some() { 1_000_000 } else { 100_000 }
+    if full() { 1_000_000 } else { 100_000 }
 }
 
 /// A project with this many messages and no index.
@@ -158,4 +159,43 @@ fn a_command_does_the_same_work_in_a_large_project_as_in_a_small_one() {
         // Reading backwards along a chain meets other mailboxes' blocks, a few more of them in a large index.
         assert!(many <= few + few / 2 + 40, "{args:?}: {few} calls have become {many}");
     }
+}
+
+/// What a daemon holds after it has served everything that reads or writes the past.
+fn daemon_at_work(sandbox: &Sandbox) -> Footprint {
+    let daemon = Daemon::start(sandbox);
+    let serving = Serving::new(sandbox);
+    let mut agent = Sender::new(&serving, "tester");
+    let mut socket = Wire::connect(&sandbox.store().join("forged.sock")).unwrap();
+    let since = json!({"cmd": "watch", "agent": "tester", "since": agent.send("task", json!("first")).id});
+    assert_eq!(socket.ask(&since).unwrap()["ok"], true);
+    for number in 0..50 {
+        let sent = agent.send("task", json!({"number": number}));
+        assert_eq!(socket.line().unwrap()["msg"]["id"], sent.id);
+    }
+    for _ in 0..5 {
+        agent.ask_for_stream(&json!({"cmd": "log", "agent": "tester", "topic": "task", "limit": 20}));
+        agent.ask_for_stream(&json!({"cmd": "log", "agent": "tester", "limit": 20}));
+        agent.ask(&json!({"cmd": "topics", "agent": "tester"}));
+        agent.ask(&json!({"cmd": "who", "agent": "tester"}));
+    }
+    // Readers that want everything from the beginning, and have begun.
+    let everything = json!({"cmd": "watch", "agent": "tester", "since": "2020-01-01T00:00:00Z"});
+    let mut readers: Vec<Wire> =
+        (0..10).map(|_| Wire::connect(&sandbox.store().join("forged.sock")).unwrap()).collect();
+    for reader in &mut readers {
+        assert_eq!(reader.ask(&everything).unwrap()["ok"], true);
+        assert!(reader.line().unwrap()["msg"].is_object());
+    }
+    Footprint::settled(|| daemon.footprint())
+}
+
+#[test]
+fn stored_messages_do_not_show_in_the_daemons_memory() {
+    let (small, large) = (project(1_000), project(large()));
+    // There is no index yet: building it is part of what the daemon does.
+    let (few, many) = (daemon_at_work(&small), daemon_at_work(&large));
+    println!("forged with few messages: {few}; with many: {many}");
+    // How many directories the readers hold open depends on how far they have come; that is bounded for each of them.
+    assert!(many.kilobytes < few.kilobytes + 4 * 1024, "{few} have become {many}");
 }

@@ -134,7 +134,8 @@ fn since_time(bench: &Bench) -> Verdict {
 
 fn fractions(bench: &Bench) -> Verdict {
     let store = bench.open()?;
-    let at = |millis: u64| hour_ago().after(Duration::from_millis(millis));
+    let second = hour_ago();
+    let at = |millis: u64| second.after(Duration::from_millis(millis));
     let timed = |tick: u64, millis: u64| Message { time: at(millis), ..foreign("task", at(0), tick, millis) };
     let early = import(&*store, &timed(0, 100))?;
     let late = import(&*store, &timed(1, 500))?;

@@ -7,8 +7,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use fmail_api::ErrorKind;
 
 use crate::commands::{
-    ack, archive, check, completions, config, delete, gc, inbox, init, log, mark_read, mark_unread, quarantine, read,
-    receipt, register, reply, send, status, thread, topics, unarchive, watch, who, whoami,
+    ack, archive, check, completions, config, delete, gc, inbox, init, log, mark_read, mark_unread, nudge, quarantine,
+    read, receipt, register, reply, search, send, status, thread, topics, unarchive, watch, who, whoami,
 };
 use crate::run::NOTHING;
 
@@ -111,6 +111,16 @@ pub(crate) enum Command {
     /// Shows for every recipient whether and when the message was retrieved, read and acknowledged. For a message in a
     /// topic, everyone who has read or acknowledged it is shown.
     Receipt(receipt::Receipt),
+    /// Find messages by what they say
+    ///
+    /// Looks through the messages that you may read: of topics, to you, and those that you sent. Prints the newest that
+    /// match, the oldest of them first. The query is that of SQLite's full-text search; docs/search.md has it all.
+    Search(search::Search),
+    /// Wake an agent that is there
+    ///
+    /// Gives the text to the open watches of the agent, through forged, and runs the command that mail.nudge has for it.
+    /// Nothing is stored: who is not there does not get it. What has to arrive is a message (`fmail send`).
+    Nudge(nudge::Nudge),
     /// List the agents of this project
     ///
     /// An agent is active when it was seen within 90 seconds, idle within 30 minutes, offline after that. Sending, watching,

@@ -62,6 +62,7 @@ impl Client for Operations {
             Request::Receipt(request) => {
                 Ok(Reply::new(Response::Receipt(Box::new(self.receipt(context, request).await?))))
             }
+            Request::Search(request) => self.search(context, request).await,
             Request::Nudge(request) => Ok(Reply::new(Response::Nudged { sessions: self.nudge(context, request)? })),
             other => Err(fmail_api::Error::invalid(format!("this version does not know the operation {other:?}"))),
         }

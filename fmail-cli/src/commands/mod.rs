@@ -12,11 +12,13 @@ pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod mark_read;
 pub(crate) mod mark_unread;
+pub(crate) mod nudge;
 pub(crate) mod quarantine;
 pub(crate) mod read;
 pub(crate) mod receipt;
 pub(crate) mod register;
 pub(crate) mod reply;
+pub(crate) mod search;
 pub(crate) mod send;
 pub(crate) mod status;
 pub(crate) mod thread;
@@ -63,6 +65,8 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 Command::Reply(command) => command.run(&place),
                 Command::Thread(command) => command.run(&place),
                 Command::Receipt(command) => command.run(&place),
+                Command::Search(command) => command.run(&place),
+                Command::Nudge(command) => command.run(&place),
                 Command::Whoami(command) => command.run(&place),
                 Command::Config(command) => command.run(&place),
                 Command::Quarantine(command) => command.run(&place),
@@ -95,6 +99,8 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "reply" => reply::EXAMPLES,
         "thread" => thread::EXAMPLES,
         "receipt" => receipt::EXAMPLES,
+        "search" => search::EXAMPLES,
+        "nudge" => nudge::EXAMPLES,
         "topics" => topics::EXAMPLES,
         "gc" => gc::EXAMPLES,
         "init" => init::EXAMPLES,

@@ -31,6 +31,7 @@ const OPERATIONS: &[Operation] = &[
     Operation::Reply,
     Operation::Thread,
     Operation::Receipt,
+    Operation::Search,
     Operation::Nudge,
 ];
 

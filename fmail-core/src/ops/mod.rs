@@ -14,6 +14,7 @@ mod receipt;
 mod register;
 mod relay;
 mod reply;
+mod search;
 mod send;
 mod status;
 mod thread;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use figment::value::Value;
 use fmail_api::parse_duration;
 
+use super::commands;
 use super::document::{Found, Node, shown};
 use super::mail::format_duration;
 use crate::near::suggestion;
@@ -40,6 +41,8 @@ pub enum Form {
     Address,
     /// A list of some of these words, in the order that is wanted.
     Words(&'static [&'static str]),
+    /// Commands by the name of an agent.
+    Commands,
 }
 
 const fn key(name: &'static str, form: Form) -> Key {
@@ -51,7 +54,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All keys, in the order in which they are shown.
-pub static KEYS: [Key; 16] = [
+pub static KEYS: [Key; 17] = [
     Key { name: "mail.store", alias: Some("mail.provider"), form: Form::Store },
     key("mail.durability", Form::Word(&["disk", "os"])),
     key("mail.max_message_bytes", Form::Number(128, 64 * 1024 * 1024)),
@@ -61,6 +64,7 @@ pub static KEYS: [Key; 16] = [
     // Below ten milliseconds a poll would be a busy loop.
     key("mail.watch.poll_interval", Form::Time(Duration::from_millis(10), MINUTE)),
     key("mail.gc.days", Form::Number(1, 36_500)),
+    key("mail.nudge", Form::Commands),
     key("mail.transports", Form::Words(&["unix", "tcp"])),
     key("mail.tcp.address", Form::Address),
     key("mail.tcp.listen", Form::Switch),
@@ -130,6 +134,7 @@ impl Form {
             Form::Addresses => "a list of addresses host:port".into(),
             Form::Address => "an address such as 127.0.0.1:7463".into(),
             Form::Words(words) => format!("a list of {}", words.join(" and ")),
+            Form::Commands => commands::ALLOWED.into(),
         }
     }
 
@@ -147,6 +152,7 @@ impl Form {
                     .map(|item| Node { line: 0, value: Found::Text(item.to_string()) })
                     .collect(),
             ),
+            Form::Commands => commands::read(text),
             Form::Store | Form::Word(_) | Form::Time(..) | Form::Address => as_text(),
         }
     }
@@ -155,6 +161,7 @@ impl Form {
     pub fn check(&self, found: &Found, author: Author) -> Result<Value, Wrong> {
         let refused = |help| Wrong { what: format!("is {found}; allowed is {}", self.allowed()), help, line: None };
         match (self, found) {
+            (Form::Commands, found) => commands::check(found, author),
             (Form::Store, Found::Text(name)) => check_store(name, author).map(|()| name.as_str().into()),
             (Form::Word(words), Found::Text(word)) if words.contains(&word.as_str()) => Ok(word.as_str().into()),
             (Form::Word(words), Found::Text(word)) => Err(refused(Some(suggestion(word, words.iter().copied())))),

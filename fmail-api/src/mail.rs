@@ -32,7 +32,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, Error, Message, MessageId, Priority, Timestamp};
+use crate::{AgentName, Error, Message, MessageId, Priority, Result, Timestamp};
 
 /// What one agent has done with one message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -431,6 +431,28 @@ pub struct NudgeRequest {
     pub to: AgentName,
     /// What to say.
     pub text: String,
+}
+
+impl NudgeRequest {
+    /// The longest text, in bytes.
+    pub const MAX_BYTES: usize = 4096;
+
+    /// Whether the text can be given to sessions and commands: some words, without what would act on a terminal.
+    pub fn check(&self) -> Result<()> {
+        let size = self.text.len();
+        if self.text.trim().is_empty() || size > Self::MAX_BYTES {
+            return Err(Error::invalid(format!(
+                "a nudge of {size} bytes, allowed are 1 to {} and not only blanks",
+                Self::MAX_BYTES
+            ))
+            .help("what is long or has to last is a message: `fmail send`"));
+        }
+        match self.text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+            Some(c) => Err(Error::invalid(format!("the text of the nudge contains the control character {c:?}"))
+                .help("leave it out; line breaks and tabs are allowed")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A nudge, as the sessions of an agent get it.

@@ -7,9 +7,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use fmail_api::ErrorKind;
 
 use crate::commands::{
-    ack, archive, check, completions, config, delete, gc, guard, inbox, init, log, mark_read, mark_unread, quarantine,
-    read, receipt, register, release, renew, reply, reservations, reserve, send, status, thread, topics, unarchive,
-    watch, who, whoami,
+    ack, archive, check, completions, config, delete, gc, guard, inbox, init, log, mark_read, mark_unread, nudge,
+    quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search, send, status, thread,
+    topics, unarchive, watch, who, whoami,
 };
 use crate::run::NOTHING;
 
@@ -136,6 +136,16 @@ pub(crate) enum Command {
     /// A pre-commit hook compares the staged paths with the exclusive reservations of other agents. `git commit
     /// --no-verify` goes past it. Without FMAIL_AGENT every exclusive reservation counts as somebody else's.
     Guard(guard::Guard),
+    /// Find messages by what they say
+    ///
+    /// Looks through the messages that you may read: of topics, to you, and those that you sent. Prints the newest that
+    /// match, the oldest of them first. The query is that of SQLite's full-text search; docs/search.md has it all.
+    Search(search::Search),
+    /// Wake an agent that is there
+    ///
+    /// Gives the text to the open watches of the agent, through forged, and runs the command that mail.nudge has for it.
+    /// Nothing is stored: who is not there does not get it. What has to arrive is a message (`fmail send`).
+    Nudge(nudge::Nudge),
     /// List the agents of this project
     ///
     /// An agent is active when it was seen within 90 seconds, idle within 30 minutes, offline after that. Sending, watching,

@@ -1,9 +1,10 @@
 //! Printing what arrives, until a limit or a signal ends it.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use fmail_api::{Client, Error, ErrorKind, Event, Reply, Request, Response, Result};
+use fmail_api::{Client, Error, ErrorKind, Event, Message, Reply, Request, Response, Result};
 use fmail_core::RENEW_AFTER;
 use futures::StreamExt;
 use tokio::time::Instant;
@@ -12,6 +13,7 @@ use crate::connected;
 use crate::guard::{End, Guard, at};
 use crate::output::{Outcome, Output, Stop, notice};
 use crate::render::{self, Style};
+use crate::retrieval::Retrieval;
 use crate::session::{Place, Session, now, unexpected};
 
 /// How to follow, and until when.
@@ -23,8 +25,9 @@ pub(crate) struct Follow<'a> {
     pub(crate) timeout: Option<Duration>,
     /// How many messages it may print.
     pub(crate) count: Option<u64>,
-    /// Keep the agent's record fresh as long as it runs.
-    pub(crate) renew: bool,
+    /// The agent is there under a name of its own: its record is kept fresh, and what reaches it is noted for the
+    /// senders.
+    pub(crate) present: bool,
 }
 
 impl Follow<'_> {
@@ -39,17 +42,27 @@ impl Follow<'_> {
             .thread_keep_alive(Duration::ZERO)
             .build()
             .map_err(|error| Error::io("cannot prepare to wait", &error))?;
-        let outcome = runtime.block_on(self.stream(request, output, on_head));
+        let mut retrieval = self.present.then(|| Retrieval::of(self.session));
+        let outcome = runtime.block_on(self.stream(request, output, retrieval.as_mut(), on_head));
         // A thread may be waiting for a daemon that says nothing. Nobody waits for it any more.
         runtime.shutdown_background();
+        if let Some(retrieval) = retrieval {
+            retrieval.finish();
+        }
         outcome
     }
 
-    async fn stream(self, request: Request, output: &mut Output, on_head: impl FnOnce(&Response)) -> Outcome {
+    async fn stream(
+        self,
+        request: Request,
+        output: &mut Output,
+        mut retrieval: Option<&mut Retrieval>,
+        on_head: impl FnOnce(&Response),
+    ) -> Outcome {
         // A time too far ahead to be expressed is never.
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut guard = Guard::start(deadline)?;
-        let mut renewal = self.renew.then(|| Instant::now() + RENEW_AFTER);
+        let mut renewal = self.present.then(|| Instant::now() + RENEW_AFTER);
         let mut left = self.count;
         let mut told = HashSet::new();
         let reply = self.start(request).await?;
@@ -65,8 +78,9 @@ impl Follow<'_> {
                 },
                 event = events.next() => {
                     let Some(event) = event else { return Ok(()) };
-                    if self.print(event, &mut told, output)? {
+                    if let Some(message) = self.print(event, &mut told, output)? {
                         left = left.map(|left| left - 1);
+                        retrieval.iter_mut().for_each(|retrieval| retrieval.printed(&message));
                     }
                     if left == Some(0) || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                         return Ok(());
@@ -89,22 +103,32 @@ impl Follow<'_> {
         }
     }
 
-    /// Prints an event; whether it was a message. A broken file that what is stored and what arrives both tell of is
+    /// Prints an event; the message, if it was one. A broken file that what is stored and what arrives both tell of is
     /// told once.
-    fn print(&self, event: Result<Event>, told: &mut HashSet<String>, output: &mut Output) -> Outcome<bool> {
+    fn print(
+        &self,
+        event: Result<Event>,
+        told: &mut HashSet<String>,
+        output: &mut Output,
+    ) -> Outcome<Option<Arc<Message>>> {
         match event? {
             Event::Message(delivery) => {
                 output.line(&render::message(&delivery.message, self.style, now()))?;
                 output.flush()?;
-                Ok(true)
+                Ok(Some(delivery.message))
+            }
+            Event::Nudge(nudge) => {
+                output.line(&render::nudge(&nudge, self.style))?;
+                output.flush()?;
+                Ok(None)
             }
             Event::Notice(found) => {
                 if told.insert(found.text.clone()) {
                     notice(&found);
                 }
-                Ok(false)
+                Ok(None)
             }
-            _ => Ok(false),
+            _ => Ok(None),
         }
     }
 

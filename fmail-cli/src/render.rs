@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use fmail_api::{AgentState, AgentView, Message, Priority, Timestamp};
-use serde_json::Value;
+use fmail_api::{AgentState, AgentView, Message, Nudge, Priority, Timestamp};
+use serde_json::{Value, json};
 
 /// How a message is shown.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +62,16 @@ pub(crate) fn message_with(message: &Message, style: Style, now: Timestamp, mark
             let body = indented(&visible(&body));
             format!("{head} {} -> {}{urgent}{marks}: {body}", paint("1;36", from.as_str()), paint("33", &to))
         }
+    }
+}
+
+/// A nudge on one line. It has no id and no recipients, so that it looks like no message; nothing in it acts on a
+/// terminal, wherever the line goes.
+pub(crate) fn nudge(nudge: &Nudge, style: Style) -> String {
+    let Nudge { from, text, time } = nudge;
+    match style {
+        Style::Json => json!({"event": "nudge", "from": from, "text": text, "time": time}).to_string(),
+        Style::Plain | Style::Terminal { .. } => format!("! nudge from @{from}: {}", on_one_line(text)),
     }
 }
 
@@ -127,7 +137,6 @@ pub(crate) fn agent_row(agent: &AgentView, now: Timestamp) -> [String; 3] {
 mod tests {
     use super::*;
     use fmail_api::Draft;
-    use serde_json::json;
 
     fn sample(body: Value) -> Message {
         Draft::new("architect".parse().unwrap(), "task".parse().unwrap(), body)
@@ -161,6 +170,23 @@ mod tests {
         assert_eq!(line, expected);
         assert!(shown("\x1b[2J".into(), Style::Plain).contains('\x1b'), "a pipe gets the bytes as they are");
         assert!(shown("x".into(), Style::Terminal { colour: true }).contains("\x1b[1;36marchitect\x1b[0m"));
+    }
+
+    #[test]
+    fn a_nudge_is_one_line_that_does_nothing_to_a_terminal() {
+        let sent = Nudge {
+            from: "alice".parse().unwrap(),
+            text: "wake\nup\x1b[2J".into(),
+            time: "2026-01-10T15:30:00Z".parse().unwrap(),
+        };
+        for style in [Style::Plain, EYES, Style::Terminal { colour: true }] {
+            assert_eq!(nudge(&sent, style), "! nudge from @alice: wake\\nup\\u{1b}[2J");
+        }
+        let parsed: Value = serde_json::from_str(&nudge(&sent, Style::Json)).unwrap();
+        let expected = json!({
+            "event": "nudge", "from": "alice", "text": "wake\nup\u{1b}[2J", "time": "2026-01-10T15:30:00Z"
+        });
+        assert_eq!(parsed, expected);
     }
 
     #[test]

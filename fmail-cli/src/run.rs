@@ -78,6 +78,7 @@ fn unquoted(error: &clap::Error, text: &str) -> Option<&'static str> {
     let commands = [
         ("Usage: fmail send ", "fmail send task \"hello world\""),
         ("Usage: fmail status ", "fmail status \"building main\""),
+        ("Usage: fmail nudge ", "fmail nudge bob \"your review, please\""),
         ("Usage: fmail reply ", "fmail reply 0042 \"hello world\""),
     ];
     commands.into_iter().find(|(usage, _)| text.contains(usage)).map(|(_, command)| command)

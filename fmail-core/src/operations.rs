@@ -66,6 +66,7 @@ impl Client for Operations {
             Request::Release(request) => Ok(Reply::new(Response::LeasesChanged(self.release(context, request).await?))),
             Request::Renew(request) => Ok(Reply::new(Response::LeasesChanged(self.renew(context, request).await?))),
             Request::Reservations(request) => Ok(Reply::new(Response::Reservations(self.reservations(request).await?))),
+            Request::Search(request) => self.search(context, request).await,
             Request::Nudge(request) => Ok(Reply::new(Response::Nudged { sessions: self.nudge(context, request)? })),
             other => Err(fmail_api::Error::invalid(format!("this version does not know the operation {other:?}"))),
         }

@@ -286,6 +286,33 @@ fn what_the_user_says_over_the_project_is_trusted() {
 }
 
 #[test]
+fn nudge_commands_come_agent_by_agent_from_the_user_and_the_system_and_never_from_a_project() {
+    let place = Place::new();
+    place.write(SYSTEM, "[mail.nudge]\ndefault = ['logger', '{text}']\nbob = ['write', 'bob']\n");
+    let user = place.write(USER, "[mail.nudge]\nBob = ['tmux', 'display', '{from}: {text}']\ncarol = []\n");
+    let settings = load(&place, &[], &[]).unwrap();
+    let command = |name: &str| settings.mail.nudge_command(&name.parse().unwrap()).map(<[String]>::to_vec);
+    assert_eq!(command("bob").unwrap(), ["tmux", "display", "{from}: {text}"]);
+    assert_eq!(command("dave").unwrap(), ["logger", "{text}"]);
+    assert_eq!(command("carol"), None, "an empty command is none");
+    assert_eq!(settings.origin("mail.nudge").to_string(), format!("{}:1", user.display()));
+    let entry = settings.entries().into_iter().find(|entry| entry.key == "mail.nudge").unwrap();
+    assert_eq!(load(&Place::new(), &[("FMAIL_NUDGE", &entry.value)], &[]).unwrap().mail, settings.mail);
+
+    place.write(TOML, "[mail.nudge]\nbob = ['/bin/evil']\n");
+    refused(load(&place, &[], &[]), &["config.toml:1", "`mail.nudge`", "a project file may not", "config path"]);
+    place.write(TOML, "mail.nudge.default = ['/bin/evil']\n");
+    refused(load(&place, &[], &[]), &["config.toml:1", "a project file may not"]);
+}
+
+#[test]
+fn what_a_nudge_gives_to_its_command_is_no_setting() {
+    let vars = [("FMAIL_NUDGE_AGENT", "bob"), ("FMAIL_NUDGE_FROM", "alice"), ("FMAIL_NUDGE_TEXT", "wake up")];
+    assert_eq!(load(&Place::new(), &vars, &[]).unwrap(), Settings::default());
+    refused(load(&Place::new(), &[("FMAIL_NUDGE_TXT", "x")], &[]), &["FMAIL_NUDGE_TXT"]);
+}
+
+#[test]
 fn without_a_project_its_file_is_not_read() {
     let place = Place::new();
     place.write(TOML, "garbage");

@@ -74,7 +74,7 @@ impl Log {
         let mut output = Output::stdout();
         let style = Style::choose(self.json, output.is_terminal(), |name| place.environment.var(name).map(Into::into));
         if self.follow {
-            let follow = Follow { place, session: &session, style, timeout: None, count: None, renew: false };
+            let follow = Follow { place, session: &session, style, timeout: None, count: None, present: false };
             return follow.run(request, &mut output, |head| self.tell_more(head));
         }
         let reply = session.call(request)?;
@@ -119,7 +119,7 @@ fn tell_empty(session: &Session, topic: &Topic) {
 }
 
 /// Prints what is stored; whether there was nothing.
-fn print(reply: Reply, style: Style, output: &mut Output) -> Outcome<bool> {
+pub(crate) fn print(reply: Reply, style: Style, output: &mut Output) -> Outcome<bool> {
     let mut events = reply.events.ok_or_else(unexpected)?;
     let now = now();
     let mut empty = true;

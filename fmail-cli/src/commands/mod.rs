@@ -13,6 +13,7 @@ pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod mark_read;
 pub(crate) mod mark_unread;
+pub(crate) mod nudge;
 pub(crate) mod quarantine;
 pub(crate) mod read;
 pub(crate) mod receipt;
@@ -22,6 +23,7 @@ pub(crate) mod renew;
 pub(crate) mod reply;
 pub(crate) mod reservations;
 pub(crate) mod reserve;
+pub(crate) mod search;
 pub(crate) mod send;
 pub(crate) mod status;
 pub(crate) mod thread;
@@ -73,6 +75,8 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 Command::Release(command) => command.run(&place),
                 Command::Renew(command) => command.run(&place),
                 Command::Reservations(command) => command.run(&place),
+                Command::Search(command) => command.run(&place),
+                Command::Nudge(command) => command.run(&place),
                 Command::Whoami(command) => command.run(&place),
                 Command::Config(command) => command.run(&place),
                 Command::Quarantine(command) => command.run(&place),
@@ -110,6 +114,8 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "renew" => renew::EXAMPLES,
         "reservations" => reservations::EXAMPLES,
         "guard" => guard::EXAMPLES,
+        "search" => search::EXAMPLES,
+        "nudge" => nudge::EXAMPLES,
         "topics" => topics::EXAMPLES,
         "gc" => gc::EXAMPLES,
         "init" => init::EXAMPLES,

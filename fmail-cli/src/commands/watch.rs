@@ -58,8 +58,12 @@ impl Watch {
         let session = place.session(agent)?;
         let mut output = Output::stdout();
         let style = Style::choose(self.json, output.is_terminal(), |name| place.environment.var(name).map(Into::into));
-        // A made-up name ends with this process: nobody waits to see it renewed.
-        let renew = identity::named(&place.environment)?.is_some();
-        Follow { place, session: &session, style, timeout, count: self.count, renew }.run(request, &mut output, |_| ())
+        // A made-up name ends with this process: nobody waits to see it renewed, or asks what reached it.
+        let present = identity::named(&place.environment)?.is_some();
+        Follow { place, session: &session, style, timeout, count: self.count, present }.run(
+            request,
+            &mut output,
+            |_| (),
+        )
     }
 }

@@ -4,7 +4,9 @@
 //! answer. A connection that is lost before an answer leads to the files, and an idempotency key keeps the message from
 //! being stored twice, whatever the daemon still does with it.
 
+mod attempt;
 mod daemon;
+mod nudge;
 mod search;
 mod send;
 mod standing;
@@ -13,6 +15,7 @@ mod watch;
 
 use version::{explained, speaks_ours};
 
+pub(crate) use nudge::nudge;
 pub(crate) use send::{read_back, send};
 pub(crate) use watch::watch;
 

@@ -3,11 +3,12 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use fmail_api::{AgentName, Event, Message, MessageId, Query, Request, Response, Result, SendRequest, Sent};
-use fmail_transports::{ANSWER, Conversation, Endpoint, Failure, response};
+use fmail_transports::Failure;
 use futures::StreamExt;
 use futures::executor::block_on;
 
-use super::{context, endpoints, explained, make_sure, may_be_served};
+use super::attempt::Attempt;
+use super::{endpoints, may_be_served};
 use crate::output::note;
 use crate::session::{Place, unexpected};
 
@@ -21,59 +22,16 @@ pub(crate) fn send(place: &Place, agent: &AgentName, request: &mut SendRequest) 
         let endpoint = endpoint?;
         let Some(attempt) = Attempt::open(place, agent, &endpoint)? else { continue };
         request.key.get_or_insert_with(fresh_key);
-        match attempt.send(request) {
-            Ok(sent) => return Ok(Some(sent)),
+        let lost = match attempt.ask(&Request::Send(Box::new(request.clone()))) {
+            Ok(Response::Sent(sent)) => return Ok(Some(*sent)),
             Err(Failure::Refused(error)) => return Err(error),
-            Err(Failure::Lost(error)) => {
-                note(&format!("{error}; storing the message without it (its key keeps it from being stored twice)"));
-                return Ok(None);
-            }
-        }
+            Err(Failure::Lost(error)) => error,
+            Ok(_) => unexpected(),
+        };
+        note(&format!("{lost}; storing the message without it (its key keeps it from being stored twice)"));
+        return Ok(None);
     }
     Ok(None)
-}
-
-/// A connection over which a message may be sent.
-struct Attempt {
-    conversation: Conversation,
-    context: fmail_api::Context,
-    /// The daemon has been asked who it is.
-    known: bool,
-}
-
-impl Attempt {
-    fn open(place: &Place, agent: &AgentName, endpoint: &Endpoint) -> Result<Option<Attempt>> {
-        let Some(conversation) = Conversation::open(endpoint) else { return Ok(None) };
-        let context = context(&place.project, agent)?;
-        Ok(match endpoint {
-            // The socket lies in the very directory that it serves: there is nothing to make sure of first.
-            Endpoint::Unix(_) => Some(Attempt { conversation, context, known: false }),
-            Endpoint::Tcp(_) => make_sure(&place.project, conversation, &context).map(|conversation| Attempt {
-                conversation,
-                context,
-                known: true,
-            }),
-        })
-    }
-
-    fn send(mut self, request: &SendRequest) -> Result<Sent, Failure> {
-        let request = Request::Send(Box::new(request.clone()));
-        let answer = if self.known {
-            self.conversation.wait(ANSWER)?;
-            let asked = self.conversation.ask(&self.context, &request);
-            asked.map_err(|failure| match failure {
-                Failure::Refused(error) => Failure::Refused(explained(error, self.conversation.daemon())),
-                lost => lost,
-            })?
-        } else {
-            let (hello, answer) = self.conversation.hello_and_ask(&self.context, &request)?;
-            answer.map_err(|error| Failure::Refused(explained(error, hello.as_ref())))?
-        };
-        match response(&self.context, &request, answer).map_err(Failure::Lost)? {
-            Response::Sent(sent) => Ok(*sent),
-            _ => Err(Failure::Lost(unexpected())),
-        }
-    }
 }
 
 /// The message as it is stored: an answer carries its id only.

@@ -35,6 +35,7 @@ const OPERATIONS: &[Operation] = &[
     Operation::Release,
     Operation::Renew,
     Operation::Reservations,
+    Operation::Search,
     Operation::Nudge,
 ];
 

@@ -175,6 +175,30 @@ fn bulk_marks_what_fits_and_tells_what_was_unread() {
 }
 
 #[test]
+fn several_named_messages_are_answered_in_their_order_each_for_itself() {
+    let project = Project::new();
+    let topic = project.send("alice", "task", "to all").message.id.to_string();
+    let ids: Vec<String> = ["one", "two"].map(|body| project.send("alice", "@bob", body).message.id.to_string()).into();
+    let unknown = "20200101-000000-0000";
+    let named = [&*ids[1], unknown, &*topic, &*ids[0], &*ids[1]];
+    let marked = mark(&project, "bob", request(Mark::Read, &named)).unwrap();
+    let told: Vec<(&str, bool, bool)> =
+        marked.iter().map(|one| (one.id.as_str(), one.already, one.error.is_some())).collect();
+    let (second, first) = (ids[1].as_str(), ids[0].as_str());
+    assert_eq!(
+        told,
+        [
+            (second, false, false),
+            (unknown, false, true),
+            (&*topic, false, false),
+            (first, false, false),
+            (second, true, false)
+        ]
+    );
+    assert_eq!(count(&project, "bob"), (2, 0));
+}
+
+#[test]
 fn a_message_to_several_goes_with_the_last_who_deletes_it() {
     let project = Project::new();
     let mut request = SendRequest::new("@bob".parse().unwrap(), "both");

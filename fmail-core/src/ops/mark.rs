@@ -1,6 +1,6 @@
 //! `ack`, `archive`, `unarchive`, `mark-read`, `mark-unread`, `delete`: noting something about one's own messages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fmail_api::{
@@ -27,23 +27,33 @@ impl Operations {
         }
     }
 
+    /// Messages of one shelf are changed together: one by one, each would write what is known of its whole day.
     async fn mark_named(&self, context: &Context, request: &MarkRequest) -> Result<Vec<Marked>> {
-        let mut marked = Vec::new();
+        let mut named = Vec::new();
         for text in &request.ids {
             let found = self.find(&context.agent, text).await;
-            marked.push(
+            named.push(
                 match found.and_then(|message| Ok((shelf_for(&context.agent, &message, request.mark)?, message))) {
                     Err(error) if error.kind().retryable() => return Err(error),
-                    Err(error) => failed(text, error),
-                    Ok((shelf, message)) => {
-                        let ids = BTreeSet::from([message.id]);
-                        let mut verdicts = self.note(context, request, shelf, &ids).await?;
-                        verdicts.pop().ok_or_else(|| Error::internal("the message has no verdict"))?
-                    }
+                    Err(error) => Err(failed(text, error)),
+                    Ok((shelf, message)) => Ok((shelf, message.id)),
                 },
             );
         }
-        Ok(marked)
+        let mut verdicts = BTreeMap::new();
+        for shelf in [Shelf::Mailbox, Shelf::Topic] {
+            let there = named.iter().flatten().filter(|(stands, _)| *stands == shelf);
+            let ids: BTreeSet<MessageId> = there.map(|(_, id)| *id).collect();
+            if !ids.is_empty() {
+                let noted = self.note(context, request, shelf, &ids).await?;
+                verdicts.extend(noted.into_iter().map(|marked| (marked.id.clone(), marked)));
+            }
+        }
+        let verdict_on = |one| match one {
+            Err(marked) => Ok(marked),
+            Ok((_, id)) => told_once(&mut verdicts, id),
+        };
+        named.into_iter().map(verdict_on).collect()
     }
 
     async fn mark_bulk(&self, context: &Context, request: &MarkRequest, bulk: &Bulk) -> Result<Vec<Marked>> {
@@ -106,6 +116,14 @@ fn verdict_of(id: MessageId, verdict: Result<(MailState, MailState)>) -> Marked 
             error: None,
         },
     }
+}
+
+/// The verdict on a message. Who names it again is told that it is so already.
+fn told_once(verdicts: &mut BTreeMap<String, Marked>, id: MessageId) -> Result<Marked> {
+    let verdict = verdicts.get_mut(&id.to_string()).ok_or_else(|| Error::internal("the message has no verdict"))?;
+    let told = verdict.clone();
+    (verdict.already, verdict.was_unread) = (verdict.error.is_none(), false);
+    Ok(told)
 }
 
 fn failed(id: &str, error: Error) -> Marked {

@@ -20,6 +20,7 @@ mod renew;
 mod reply;
 mod reservations;
 mod reserve;
+mod search;
 mod send;
 mod status;
 mod thread;

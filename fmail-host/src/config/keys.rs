@@ -5,6 +5,7 @@ use std::time::Duration;
 use figment::value::Value;
 use fmail_api::parse_duration;
 
+use super::commands;
 use super::document::{Found, Node, shown};
 use super::mail::format_duration;
 use crate::near::suggestion;
@@ -44,6 +45,8 @@ pub enum Form {
     Secret(usize),
     /// The path of a file, or nothing.
     File,
+    /// Commands by the name of an agent.
+    Commands,
 }
 
 /// The shortest token. A proof can be tried against guesses by whoever has heard one, so a token must not be guessable.
@@ -58,7 +61,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All keys, in the order in which they are shown.
-pub static KEYS: [Key; 21] = [
+pub static KEYS: [Key; 22] = [
     Key { name: "mail.store", alias: Some("mail.provider"), form: Form::Store },
     key("mail.durability", Form::Word(&["disk", "os"])),
     key("mail.max_message_bytes", Form::Number(128, 64 * 1024 * 1024)),
@@ -68,6 +71,7 @@ pub static KEYS: [Key; 21] = [
     // Below ten milliseconds a poll would be a busy loop.
     key("mail.watch.poll_interval", Form::Time(Duration::from_millis(10), MINUTE)),
     key("mail.gc.days", Form::Number(1, 36_500)),
+    key("mail.nudge", Form::Commands),
     key("mail.transports", Form::Words(&["unix", "tcp"])),
     key("mail.tcp.address", Form::Address),
     key("mail.tcp.listen", Form::Switch),
@@ -149,6 +153,7 @@ impl Form {
             Form::Words(words) => format!("a list of {}", words.join(" and ")),
             Form::Secret(min) => format!("a text of {min} bytes or more"),
             Form::File => "an absolute path, or one that begins with ~/".into(),
+            Form::Commands => commands::ALLOWED.into(),
         }
     }
 
@@ -166,6 +171,7 @@ impl Form {
                     .map(|item| Node { line: 0, value: Found::Text(item.to_string()) })
                     .collect(),
             ),
+            Form::Commands => commands::read(text),
             Form::Store | Form::Word(_) | Form::Time(..) | Form::Address | Form::Secret(_) | Form::File => as_text(),
         }
     }
@@ -177,6 +183,7 @@ impl Form {
         }
         let refused = |help| Wrong { what: format!("is {found}; allowed is {}", self.allowed()), help, line: None };
         match (self, found) {
+            (Form::Commands, found) => commands::check(found, author),
             (Form::Store, Found::Text(name)) => check_store(name, author).map(|()| name.as_str().into()),
             (Form::Word(words), Found::Text(word)) if words.contains(&word.as_str()) => Ok(word.as_str().into()),
             (Form::Word(words), Found::Text(word)) => Err(refused(Some(suggestion(word, words.iter().copied())))),

@@ -1,10 +1,11 @@
 //! The settings as types. Every default stands here and nowhere else.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fmail_api::{DEFAULT_MAX_MESSAGE_BYTES, parse_duration};
+use fmail_api::{AgentName, DEFAULT_MAX_MESSAGE_BYTES, parse_duration};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Everything under `mail`.
@@ -26,6 +27,8 @@ pub struct Mail {
     pub watch: Watch,
     /// What `fmail gc` removes.
     pub gc: Gc,
+    /// The command that `fmail nudge` runs for an agent, by its name; that of `default` for agents without one.
+    pub nudge: BTreeMap<AgentName, Vec<String>>,
     /// The ways to a daemon that are tried, in this order; none means that commands work on the files alone.
     pub transports: Vec<String>,
     /// Where a daemon is looked for over TCP.
@@ -130,6 +133,7 @@ impl Default for Mail {
             strict_recipients: false,
             watch: Watch { events: true, poll_interval: Duration::from_millis(100) },
             gc: Gc { days: 7 },
+            nudge: BTreeMap::new(),
             transports: vec!["unix".into(), "tcp".into()],
             tcp: TcpSettings {
                 address: SocketAddr::from(([127, 0, 0, 1], 7463)),
@@ -146,6 +150,15 @@ impl Default for Mail {
                 reconnect_interval: Duration::from_secs(2),
             },
         }
+    }
+}
+
+impl Mail {
+    /// The command that a nudge runs for an agent: its own, else the one of `default`. An empty one means none.
+    pub fn nudge_command(&self, agent: &AgentName) -> Option<&[String]> {
+        let default = || self.nudge.iter().find(|(name, _)| name.as_str() == "default").map(|(_, command)| command);
+        let command = self.nudge.get(agent).or_else(default)?;
+        Some(command.as_slice()).filter(|command| !command.is_empty())
     }
 }
 

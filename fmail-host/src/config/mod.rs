@@ -3,6 +3,7 @@
 //! Each source is checked by itself, before anything is merged, so that an error can name the file and the line, and a
 //! wrong value is an error even where a later source would hide it. Figment merges and remembers who won.
 
+mod commands;
 mod document;
 mod keys;
 mod mail;
@@ -144,6 +145,8 @@ fn text_of(value: &Value) -> String {
         Value::Num(_, number) => number.to_u128_lossy().map(|number| number.to_string()).unwrap_or_default(),
         Value::Array(_, items) => items.iter().map(text_of).collect::<Vec<_>>().join(","),
         Value::Char(_, c) => c.to_string(),
+        // What a variable takes is JSON; every key of ours is a text, so there is such a form.
+        Value::Dict(_, entries) if !entries.is_empty() => serde_json::to_string(entries).unwrap_or_default(),
         Value::Empty(..) | Value::Dict(..) => String::new(),
     }
 }
@@ -162,7 +165,7 @@ mod tests {
     fn every_key_has_a_value_of_its_own_form() {
         for (entry, key) in Settings::default().entries().iter().zip(&KEYS) {
             assert_eq!(entry.key, key.name);
-            let may_be_empty = matches!(key.form, Form::Addresses | Form::Secret(_) | Form::File);
+            let may_be_empty = matches!(key.form, Form::Addresses | Form::Secret(_) | Form::File | Form::Commands);
             assert!(!entry.value.is_empty() || may_be_empty, "{entry:?}");
             assert!(key.form.check(&key.form.read(&entry.value), keys::Author::Owner).is_ok(), "{entry:?}");
             assert_eq!((&entry.origin, entry.trusted), (&Origin::Default, true));
@@ -173,8 +176,10 @@ mod tests {
     fn the_table_of_keys_is_exactly_the_fields() {
         fn leaves(value: &Value, path: String, into: &mut Vec<String>) {
             match value.as_dict() {
-                Some(dict) => dict.iter().for_each(|(name, value)| leaves(value, format!("{path}.{name}"), into)),
-                None => into.push(path),
+                Some(dict) if !dict.is_empty() => {
+                    dict.iter().for_each(|(name, value)| leaves(value, format!("{path}.{name}"), into))
+                }
+                _ => into.push(path),
             }
         }
         let mut fields = Vec::new();

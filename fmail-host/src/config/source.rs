@@ -70,8 +70,10 @@ pub struct Source {
     text: String,
 }
 
-/// Variables that say who and where, and variables of the test suites: no configuration.
+/// Variables that say who and where, variables that a nudge gives to its command, and variables of the test suites: no
+/// configuration.
 const IDENTITIES: [&str; 3] = ["FMAIL_AGENT", "FMAIL_ROOT", "FMAIL_PROJECT"];
+const NUDGES: [&str; 3] = ["FMAIL_NUDGE_AGENT", "FMAIL_NUDGE_FROM", "FMAIL_NUDGE_TEXT"];
 const OTHERS: [&str; 2] = ["FMAIL_TEST_", "FMAIL_CONFORMANCE_"];
 
 /// The directories in which configuration files are looked for, in the order in which they are merged.
@@ -198,7 +200,8 @@ pub fn environment(environment: &Environment) -> Result<Vec<Setting>> {
         if !name.starts_with("FMAIL_") {
             break;
         }
-        if IDENTITIES.contains(&name.as_str()) || OTHERS.iter().any(|prefix| name.starts_with(prefix)) {
+        let given = IDENTITIES.iter().chain(&NUDGES).any(|known| known == name);
+        if given || OTHERS.iter().any(|prefix| name.starts_with(prefix)) {
             continue;
         }
         let Some(written) = Key::all_names().find(|key| Key::variable(key) == *name) else {

@@ -7,11 +7,12 @@ mod basics;
 mod kit;
 mod limits;
 mod readers;
+mod search;
 
 use crate::Case;
 
 /// All cases of mail.
 pub fn mail_cases() -> impl Iterator<Item = &'static Case> {
-    let groups: [&'static [Case]; 3] = [basics::CASES, limits::CASES, readers::CASES];
+    let groups: [&'static [Case]; 4] = [basics::CASES, limits::CASES, readers::CASES, search::CASES];
     groups.into_iter().flatten()
 }

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use fmail_e2e::checker::{Message, Watched};
-use fmail_e2e::{Watcher, until_the_end};
+use fmail_e2e::{DEADLINE, Watcher, until_the_end};
+use serde_json::Value;
 
 use crate::MORE_THAN_A_RING;
 use crate::load::{Load, SLOW};
@@ -46,7 +47,14 @@ impl Load<'_> {
     fn view(&self, agent: &str, transports: &str) -> Watched {
         let command = self.sandbox.agent(agent).env("FMAIL_TRANSPORTS", transports);
         let mut running = command.args(["watch", "--json", "--since", "2020-01-01"]).spawn();
-        let seen = until_the_end("task", || running.json());
+        let mut last = "nothing".to_string();
+        let seen = until_the_end("task", || {
+            let line = running.line_within(DEADLINE);
+            let line = line.unwrap_or_else(|| panic!("{agent} showed nothing for {DEADLINE:?}, after {last}"));
+            let message: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            last = format!("{} in {}", message["id"], message["to"]);
+            message
+        });
         watched(agent, agent, None, seen)
     }
 }

@@ -162,11 +162,16 @@ impl Flag {
     }
 }
 
-/// Content of `mailbox/<agent>/<day>`: what the agent has done with the messages whose ids are of that day.
+/// Content of `mailbox/<agent>/<day>`: what the agent has done with the messages whose ids are of that day; and of
+/// `mailbox/<agent>/<day>-<hour>` and so on, where a day has more than one record should hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct MailboxRecord {
+    /// The states are in the records of shorter stretches of time. What still stands here is older than what stands
+    /// there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub split: bool,
     /// By message.
+    #[serde(flatten)]
     pub messages: BTreeMap<MessageId, MailState>,
 }
 

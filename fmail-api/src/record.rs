@@ -7,7 +7,7 @@
 //! | `project` | id, format, when created | local |
 //! | `agents/<name>` | SPEC.md's agent file | one entry per node, merged by name |
 //! | `presence/<host>/<agent>` | live sessions; not synced to disk, at most one write a minute | one entry per node |
-//! | `mailbox/<agent>/<day>` | read, acknowledged, archived, claimed, per message of that day | receipts: earliest wins; flags: later stamp wins |
+//! | `mailbox/<agent>/<day>` | read, acknowledged, archived, claimed, per message of that day; of a busy day `<day>-<hour>` and so on | receipts: earliest wins; flags: later stamp wins |
 //! | `mailbox/<agent>/tally` | what `inbox` and `count` need without reading every day | a cache, local |
 //! | `leases` | all reservations, in one record: a conflict between globs needs one compare-and-swap | shown, not merged |
 //! | `horizon` | the time below which `gc` has removed everything | the later wins |
@@ -41,9 +41,10 @@ impl RecordKey {
         RecordKey("horizon".into())
     }
 
-    /// The record of what an agent has done with the messages of a day, given by its `YYYYMMDD`.
-    pub fn mailbox(agent: &AgentName, day: &str) -> Self {
-        RecordKey(format!("mailbox/{agent}/{day}"))
+    /// The record of what an agent has done with the messages of a day, given by its `YYYYMMDD`, or of a shorter stretch
+    /// of time, given by the beginning of their ids.
+    pub fn mailbox(agent: &AgentName, stretch: &str) -> Self {
+        RecordKey(format!("mailbox/{agent}/{stretch}"))
     }
 
     /// The cache over an agent's mailbox records.

@@ -1,34 +1,13 @@
-//! Changing what an agent has done with messages.
+//! Changing what an agent has done with messages, and keeping the tally in step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fmail_api::{AgentName, Error, ErrorKind, MailState, MessageId, RecordKey, Result};
+use fmail_api::{ErrorKind, Expect, MailState, MessageId, RecordKey, Result};
 
-use super::{Mailbox, as_value, days_of};
+use super::states::{ATTEMPTS, busy};
+use super::tally::Tally;
+use super::{Mailbox, Shelf, as_value};
 use crate::operations::random;
-
-/// Several processes of one agent may change the same day at once. One of them always succeeds, so that this many have
-/// to be in each other's way before one gives up.
-const ATTEMPTS: usize = 1000;
-
-/// Where a message stands for an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shelf {
-    /// In its own mailbox.
-    Mailbox,
-    /// In a topic: what the agent has done with it is told in receipts, and is no part of its mail.
-    Topic,
-}
-
-impl Shelf {
-    /// The record of a day.
-    pub(super) fn key(self, agent: &AgentName, day: &str) -> RecordKey {
-        match self {
-            Shelf::Mailbox => RecordKey::mailbox(agent, day),
-            Shelf::Topic => RecordKey::mailbox(agent, &format!("{day}.topics")),
-        }
-    }
-}
 
 /// A change of states. `change` sees each message's state and answers what it is to be, nothing to leave it as it is.
 pub(crate) struct Change<'a> {
@@ -44,106 +23,74 @@ pub(crate) struct Change<'a> {
 pub(crate) type Changed = Result<(MailState, MailState)>;
 
 impl Mailbox<'_> {
-    /// Changes the states of messages, a day at a time. Each message has its own verdict; an error of the store is the
-    /// error of all that are left.
+    /// Changes the states of messages. Each message has its own verdict; an error of the store is the error of all that
+    /// are left.
     pub(crate) async fn change(
         &self,
         shelf: Shelf,
         ids: &BTreeSet<MessageId>,
         change: Change<'_>,
     ) -> Result<BTreeMap<MessageId, Changed>> {
-        let days = days_of(ids);
-        if !change.counts || shelf == Shelf::Topic {
-            return self.change_days(shelf, &days, ids, &change).await;
+        if ids.is_empty() || !change.counts || shelf == Shelf::Topic {
+            return self.change_states(shelf, ids, &change).await;
         }
         let token = format!("{:016x}", random());
-        self.settle(&days, &token).await?;
-        let changed = self.change_days(shelf, &days, ids, &change).await;
-        // The states are stored, and a day that stays noted is counted anew by all: what fails here is only slow.
-        let _ = self.settled(&token, &BTreeSet::new()).await;
+        self.settle(ids, &token).await?;
+        let changed = self.change_states(shelf, ids, &change).await;
+        // The states are stored, and what stays noted is counted anew by all: what fails here is only slow.
+        let _ = self.settled(&token).await;
         changed
     }
 
-    async fn change_days(
-        &self,
-        shelf: Shelf,
-        days: &BTreeSet<String>,
-        ids: &BTreeSet<MessageId>,
-        change: &Change<'_>,
-    ) -> Result<BTreeMap<MessageId, Changed>> {
-        let mut all = BTreeMap::new();
-        for day in days {
-            let of_day = ids.iter().copied().filter(|id| id.day() == *day).collect();
-            all.append(&mut self.change_day(&shelf.key(self.agent, day), &of_day, change).await?);
-        }
-        Ok(all)
-    }
-
-    async fn change_day(
-        &self,
-        key: &RecordKey,
-        ids: &BTreeSet<MessageId>,
-        change: &Change<'_>,
-    ) -> Result<BTreeMap<MessageId, Changed>> {
-        for _ in 0..ATTEMPTS {
-            let (expect, mut record) = self.record(key).await?;
-            let mut verdicts = BTreeMap::new();
-            let mut any = false;
-            for id in ids {
-                let before = record.messages.get(id).cloned().unwrap_or_default();
-                let verdict = (change.change)(*id, &before).map(|after| match after {
-                    Some(after) if after != before => {
-                        any = true;
-                        record.messages.insert(*id, after.clone());
-                        (before, after)
-                    }
-                    _ => (before.clone(), before),
-                });
-                verdicts.insert(*id, verdict);
-            }
-            if !any {
-                return Ok(verdicts);
-            }
-            match self.store.put(key, expect, as_value(&record), change.durable).await {
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
-                Err(error) => return Err(error),
-                Ok(_) => return Ok(verdicts),
-            }
-        }
-        Err(busy(key))
-    }
-
-    /// Notes in the tally that these days are about to change.
-    pub(crate) async fn settle(&self, days: &BTreeSet<String>, token: &str) -> Result<()> {
-        let key = RecordKey::tally(self.agent);
+    /// Notes in the tally that the states of these messages are about to change.
+    async fn settle(&self, ids: &BTreeSet<MessageId>, token: &str) -> Result<()> {
         for _ in 0..ATTEMPTS {
             let (expect, mut tally) = self.tally().await?;
             tally.settled("", self.now);
-            tally.settle(days, token, self.now);
-            match self.store.put(&key, expect, as_value(&tally), false).await {
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
-                other => return other.map(drop),
+            for (stretch, states) in self.held(Shelf::Mailbox, ids).await? {
+                if tally.absorb(&stretch) {
+                    tally = self.counted(tally.settling).await?;
+                }
+                tally.settle(&stretch, tally.read_among(&states), token, self.now);
+            }
+            if self.replaced(expect, &tally).await? {
+                return Ok(());
             }
         }
-        Err(busy(&key))
+        Err(busy(&RecordKey::tally(self.agent)))
     }
 
-    /// Takes the note away: the days have been counted anew. `removed` are messages that we have just removed.
-    pub(crate) async fn settled(&self, token: &str, removed: &BTreeSet<MessageId>) -> Result<()> {
-        let key = RecordKey::tally(self.agent);
+    /// Takes the note away: what was noted has been counted anew.
+    async fn settled(&self, token: &str) -> Result<()> {
         for _ in 0..ATTEMPTS {
-            let (expect, mut tally) = self.tally_without(removed).await?;
-            tally.settled(token, self.now);
-            match self.store.put(&key, expect, as_value(&tally), false).await {
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
-                other => return other.map(drop),
+            let (expect, mut tally) = self.tally().await?;
+            if !tally.settled(token, self.now) {
+                // Somebody took the tally away meanwhile, and whoever counted since then may have missed the change.
+                tally = self.counted(tally.settling).await?;
+            }
+            if self.replaced(expect, &tally).await? {
+                return Ok(());
             }
         }
-        Err(busy(&key))
+        Err(busy(&RecordKey::tally(self.agent)))
     }
-}
 
-fn busy(key: &RecordKey) -> Error {
-    Error::new(ErrorKind::Backpressure, format!("others kept changing the record `{key}` at the same time"))
-        .help("try again")
+    /// Brings the tally in step with the removal of messages by ourselves.
+    pub(crate) async fn removed(&self, ids: &BTreeSet<MessageId>) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let (expect, tally) = self.tally_without(ids).await?;
+            if self.replaced(expect, &tally).await? {
+                return Ok(());
+            }
+        }
+        Err(busy(&RecordKey::tally(self.agent)))
+    }
+
+    /// Writes the tally, unless somebody else has written it meanwhile.
+    async fn replaced(&self, expect: Expect, tally: &Tally) -> Result<bool> {
+        match self.store.put(&RecordKey::tally(self.agent), expect, as_value(tally), false).await {
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+            other => other.map(|_| true),
+        }
+    }
 }

@@ -1,25 +1,30 @@
 //! An agent's mail: the messages in its mailbox, and what it has done with each.
 //!
 //! Built on the two things that every store keeps. The messages are the store's; the states are records, one for each
-//! day, so that a change costs as much as a day and not as much as a life.
+//! day and more for a busy one, so that a change costs as much as a few hundred states and not as much as a life.
 
 mod changes;
+mod states;
+mod stretch;
 mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fmail_api::{
-    AgentName, ErrorKind, Event, Expect, MailCount, MailState, MailboxRecord, Message, MessageId, Order, Query, Record,
-    RecordKey, Result, Since, Store, Target, Timestamp,
+    AgentName, ErrorKind, Event, Expect, MailCount, MailState, Message, MessageId, Order, Query, RecordKey, Result,
+    Since, Store, Target, Timestamp,
 };
 use futures::StreamExt;
 use serde_json::Value;
 
-pub(crate) use changes::{Change, Shelf};
-use tally::{DayTally, Tally};
+pub(crate) use changes::Change;
+use changes::Changed;
+pub(crate) use states::Shelf;
+use stretch::Stretch;
+use tally::{Counted, Note, Tally};
 
-/// A mailbox of at least so many messages keeps its tally also when it was only looked at.
+/// Whoever only looks, and had to look at this many messages, keeps the tally for the next.
 const WORTH_KEEPING: u64 = 256;
 
 /// An agent's mail.
@@ -57,46 +62,25 @@ impl<'a> Mailbox<'a> {
     /// The messages that are open, read or not.
     pub(crate) async fn open(&self) -> Result<BTreeSet<MessageId>> {
         let (_, tally) = self.tally().await?;
-        let mut open = BTreeSet::new();
-        for (day, counted) in &tally.days {
-            open.extend(counted.unread.keys());
-            if counted.read > 0 {
-                let record = self.record(&RecordKey::mailbox(self.agent, day)).await?.1;
-                let noted = record.messages.iter().filter(|(id, state)| state.is_open() && !counted.gone.contains(id));
-                open.extend(noted.filter(|(_, state)| state.is_read()).map(|(id, _)| *id));
-            }
+        let mut open: BTreeSet<MessageId> = tally.unread.keys().copied().collect();
+        for day in tally.read.keys().filter_map(|day| Stretch::parse(day)) {
+            let states = self.states_in(&day).await?;
+            let read =
+                states.iter().filter(|(id, state)| Counted::of(state) == Counted::Read && !tally.gone.contains(id));
+            open.extend(read.map(|(id, _)| *id));
         }
         Ok(open)
     }
 
     /// The messages that are archived.
     pub(crate) async fn archived(&self) -> Result<BTreeSet<MessageId>> {
-        let mut archived = BTreeSet::new();
-        for record in self.days().await?.values() {
-            let shut = record.messages.iter().filter(|(_, state)| state.deleted.is_none() && !state.is_open());
-            archived.extend(shut.map(|(id, _)| *id));
-        }
-        Ok(archived)
+        let all = self.all_states(|state| state.deleted.is_none() && !state.is_open()).await?;
+        Ok(all.into_iter().filter(|(_, archived)| *archived).map(|(id, _)| id).collect())
     }
 
     /// What the agent has done with these messages of its mailbox. One without an entry is untouched.
     pub(crate) async fn states(&self, ids: &BTreeSet<MessageId>) -> Result<BTreeMap<MessageId, MailState>> {
         self.states_on(Shelf::Mailbox, ids).await
-    }
-
-    /// The same for messages that stand elsewhere: in a topic, or in mailboxes of others.
-    pub(crate) async fn states_on(
-        &self,
-        shelf: Shelf,
-        ids: &BTreeSet<MessageId>,
-    ) -> Result<BTreeMap<MessageId, MailState>> {
-        let mut states = BTreeMap::new();
-        for day in days_of(ids) {
-            let mut record = self.record(&shelf.key(self.agent, &day)).await?.1;
-            record.messages.retain(|id, _| ids.contains(id));
-            states.append(&mut record.messages);
-        }
-        Ok(states)
     }
 
     /// Messages of this mailbox by their ids.
@@ -114,24 +98,20 @@ impl<'a> Mailbox<'a> {
         Ok(found)
     }
 
-    async fn record(&self, key: &RecordKey) -> Result<(Expect, MailboxRecord)> {
-        match self.store.get(key).await? {
-            Some(record) => Ok((Expect::Revision(record.revision.clone()), record.decode()?)),
-            None => Ok((Expect::Absent, MailboxRecord::default())),
-        }
-    }
-
-    /// The records of all days.
-    async fn days(&self) -> Result<BTreeMap<String, MailboxRecord>> {
-        let mut days = BTreeMap::new();
-        let mut records = self.store.list(&format!("mailbox/{}", self.agent)).await?;
-        while let Some(record) = records.next().await {
-            let record = record?;
-            if let Some(day) = day_of(&record) {
-                days.insert(day, record.decode()?);
+    /// The tally as it was kept, and what its record has to be for a change of it. What cannot be understood is as good
+    /// as no tally; what is broken is taken away, since it would be in the way of the next.
+    async fn kept(&self) -> Result<(Expect, Option<Tally>)> {
+        let key = RecordKey::tally(self.agent);
+        match self.store.get(&key).await {
+            Ok(Some(record)) => Ok((Expect::Revision(record.revision.clone()), record.decode().ok())),
+            Ok(None) => Ok((Expect::Absent, None)),
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                // Where nothing can be written, it stays, and is told by whoever lists it.
+                let _ = self.store.delete(&key, Expect::Anything).await;
+                Ok((Expect::Absent, None))
             }
+            Err(error) => Err(error),
         }
-        Ok(days)
     }
 
     /// The tally as it is right now, and what its record has to be for a change of it.
@@ -141,116 +121,106 @@ impl<'a> Mailbox<'a> {
 
     /// The same, behind the removal of messages by ourselves.
     async fn tally_without(&self, removed: &BTreeSet<MessageId>) -> Result<(Expect, Tally)> {
-        let found = self.store.get(&RecordKey::tally(self.agent)).await?;
-        let expect = found.as_ref().map_or(Expect::Absent, |record| Expect::Revision(record.revision.clone()));
-        // What cannot be understood is as good as no tally.
-        let kept = found.and_then(|record| record.decode::<Tally>().ok());
-        let settling = kept.as_ref().map(|tally| tally.settling.clone()).unwrap_or_default();
-        let advanced = match kept {
-            Some(tally) => self.advanced(without(tally, removed)).await?,
-            None => None,
-        };
-        let mut tally = match advanced {
-            Some(tally) => tally,
-            None => {
-                let tally = Tally { settling, ..self.counted().await? };
-                return Ok((self.keep(expect, &tally).await, tally));
+        let mut void = None;
+        loop {
+            let (expect, kept) = self.kept().await?;
+            let settling = kept.as_ref().map(|tally| tally.settling.clone()).unwrap_or_default();
+            let advanced = match kept {
+                Some(tally) => self.advanced(tally, removed).await?,
+                None => None,
+            };
+            match advanced {
+                Some((mut tally, added)) => {
+                    for stretch in tally.settling.keys().cloned().collect::<Vec<_>>() {
+                        self.recount(&mut tally, &stretch).await?;
+                    }
+                    return Ok((self.keep(expect, &tally, added).await, tally));
+                }
+                // Perhaps it is only older than what others have done while we looked.
+                None if expect != Expect::Absent && void.as_ref() != Some(&expect) => void = Some(expect),
+                None => {
+                    let tally = self.counted(settling).await?;
+                    return Ok((self.keep(expect, &tally, tally.stored).await, tally));
+                }
             }
-        };
-        let unsettled: Vec<String> = tally.settling.keys().cloned().collect();
-        for day in unsettled {
-            let counted = self.recounted(&day, tally.days.remove(&day).unwrap_or_default()).await?;
-            tally.days.insert(day, counted);
         }
-        Ok((expect, tally))
     }
 
-    /// A large mailbox should be read once and not at every look. Where nothing can be written, it is.
-    async fn keep(&self, expect: Expect, tally: &Tally) -> Expect {
-        if tally.stored < WORTH_KEEPING {
+    /// Much that was looked through should be looked through once. Where nothing can be written, it is every time.
+    async fn keep(&self, expect: Expect, tally: &Tally, looked_through: u64) -> Expect {
+        if looked_through < WORTH_KEEPING {
             return expect;
         }
         let kept = self.store.put(&RecordKey::tally(self.agent), expect.clone(), as_value(tally), false).await;
         kept.map_or(expect, Expect::Revision)
     }
 
-    /// The tally with what has arrived since; nothing when it cannot be used any more.
-    async fn advanced(&self, mut tally: Tally) -> Result<Option<Tally>> {
+    /// The tally with what has arrived since, and how much that was; nothing when it cannot be used any more.
+    async fn advanced(&self, mut tally: Tally, removed: &BTreeSet<MessageId>) -> Result<Option<(Tally, u64)>> {
         let query = Query { since: Some(Since::Cursor(tally.cursor.clone())), ..self.query() };
         let scan = match self.store.scan(query).await {
             Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::InvalidRequest) => return Ok(None),
             other => other?,
         };
         tally.cursor = scan.cursor;
-        self.add_all(&mut tally, scan.messages, &mut BTreeMap::new()).await?;
+        let arrived = arrivals(scan.messages).await?;
+        let states = self.states(&arrived.keys().copied().collect()).await?;
+        for (id, expires) in &arrived {
+            let counted = states.get(id).map_or(Counted::Unread, Counted::of);
+            // Nobody reads a message that the tally does not cover: who is about to, brings the tally up to it.
+            if counted == Counted::Read {
+                return Ok(None);
+            }
+            tally.add(*id, *expires, counted);
+        }
         let summary = self.store.summary(self.query()).await?;
         let held = summary.targets.iter().map(|target| target.messages).sum::<u64>();
-        Ok((held >= tally.stored).then_some(tally))
+        if held < tally.stored {
+            tally.unread.retain(|id, _| !removed.contains(id));
+            tally.stored = tally.stored.saturating_sub(removed.len() as u64);
+        }
+        Ok((held >= tally.stored).then_some((tally, arrived.len() as u64)))
     }
 
-    /// Counts everything.
-    async fn counted(&self) -> Result<Tally> {
-        let mut days = self.days().await?;
+    /// Counts everything. What is being settled stays noted, with what was counted of it here.
+    async fn counted(&self, settling: BTreeMap<Stretch, Note>) -> Result<Tally> {
+        let states = self.all_states(Counted::of).await?;
         let scan = self.store.scan(Query { order: Order::Ascending, ..self.query() }).await?;
-        let mut tally = Tally::empty(scan.cursor);
-        let stored = self.add_all(&mut tally, scan.messages, &mut days).await?;
-        for (day, record) in days {
-            let gone: BTreeSet<MessageId> = record.messages.into_keys().filter(|id| !stored.contains(id)).collect();
-            if !gone.is_empty() {
-                tally.days.entry(day).or_default().gone = gone;
-            }
+        let mut tally = Tally { settling, ..Tally::empty(scan.cursor) };
+        let stored = arrivals(scan.messages).await?;
+        for (id, expires) in &stored {
+            tally.add(*id, *expires, states.get(id).copied().unwrap_or(Counted::Unread));
+        }
+        let open = states.iter().filter(|(_, counted)| **counted != Counted::Closed).map(|(id, _)| *id);
+        tally.gone = open.filter(|id| !stored.contains_key(id)).collect();
+        for (stretch, note) in &mut tally.settling {
+            let read = states
+                .range(stretch.ids())
+                .filter(|(id, counted)| **counted == Counted::Read && stored.contains_key(id));
+            note.read = read.count() as u64;
         }
         Ok(tally)
     }
 
-    async fn add_all(
-        &self,
-        tally: &mut Tally,
-        mut messages: fmail_api::MessageStream,
-        days: &mut BTreeMap<String, MailboxRecord>,
-    ) -> Result<BTreeSet<MessageId>> {
-        let mut added = BTreeSet::new();
-        while let Some(event) = messages.next().await {
-            let Event::Message(delivery) = event? else { continue };
-            let (id, expires) = (delivery.message.id, delivery.message.expires);
-            let day = id.day();
-            if !days.contains_key(&day) {
-                days.insert(day.clone(), self.record(&RecordKey::mailbox(self.agent, &day)).await?.1);
-            }
-            tally.add(id, expires, days.get(&day));
-            added.insert(id);
-        }
-        Ok(added)
-    }
-
-    /// One day, counted from its record.
-    async fn recounted(&self, day: &str, counted: DayTally) -> Result<DayTally> {
-        let record = self.record(&RecordKey::mailbox(self.agent, day)).await?.1;
-        let unknown = self.messages(counted.unknown(&record)).await?;
+    /// Counts a noted stretch anew.
+    async fn recount(&self, tally: &mut Tally, stretch: &Stretch) -> Result<()> {
+        let states = self.states_in(stretch).await?;
+        let unknown = self.messages(tally.unknown(&states)).await?;
         let expires = unknown.iter().map(|message| (message.id, message.expires)).collect();
-        Ok(counted.recounted(&record, &expires))
+        tally.recount(stretch, &states, &expires);
+        Ok(())
     }
 }
 
-fn without(mut tally: Tally, removed: &BTreeSet<MessageId>) -> Tally {
-    for id in removed {
-        let day = tally.days.entry(id.day()).or_default();
-        day.unread.remove(id);
-        if day.gone.insert(*id) {
-            tally.stored = tally.stored.saturating_sub(1);
+/// The messages of a stream, each with its `expires`.
+async fn arrivals(mut messages: fmail_api::MessageStream) -> Result<BTreeMap<MessageId, Option<Timestamp>>> {
+    let mut found = BTreeMap::new();
+    while let Some(event) = messages.next().await {
+        if let Event::Message(delivery) = event? {
+            found.insert(delivery.message.id, delivery.message.expires);
         }
     }
-    tally
-}
-
-/// The day of a record of states, told by its key.
-fn day_of(record: &Record) -> Option<String> {
-    let last = record.key.segments().nth(2)?;
-    (last.len() == 8 && last.bytes().all(|byte| byte.is_ascii_digit())).then(|| last.to_string())
-}
-
-fn days_of(ids: &BTreeSet<MessageId>) -> BTreeSet<String> {
-    ids.iter().map(|id| id.day()).collect()
+    Ok(found)
 }
 
 fn as_value(value: &impl serde::Serialize) -> Value {

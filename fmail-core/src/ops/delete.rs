@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fmail_api::{Expect, Message, MessageId, RecordKey, Result, Selection, Target, Timestamp};
+use fmail_api::{Expect, MailboxRecord, Message, MessageId, Query, RecordKey, Result, Selection, Target, Timestamp};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
 use crate::Operations;
 use crate::mailbox::Mailbox;
-use crate::operations::random;
 
 impl Operations {
     /// Removes those of the messages that nobody has any more: every place where they stand is a mailbox, and every
@@ -28,13 +27,11 @@ impl Operations {
         if removable.is_empty() {
             return Ok(());
         }
-        let token = format!("{:016x}", random());
-        mailbox.settle(&BTreeSet::new(), &token).await?;
         let mut removed = self.store.remove(Selection { ids: removable.clone(), ..Selection::default() }).await?;
         while let Some(one) = removed.next().await {
             one?;
         }
-        mailbox.settled(&token, &removable).await
+        mailbox.removed(&removable).await
     }
 
     async fn is_deleted_by_all(&self, message: &Arc<Message>) -> Result<bool> {
@@ -78,20 +75,36 @@ impl Operations {
     /// removes is forgotten by the next.
     pub(super) async fn forget_states(&self, before: Timestamp) -> Result<()> {
         let last = MessageId::at(before).day();
+        let mut old = Vec::new();
         let mut records = self.store.list("mailbox").await?;
         while let Some(record) = records.next().await {
             // A broken record is for its owner to see, not for a sweep to stop at.
             let Ok(record) = record else { continue };
-            let day = record.key.segments().nth(2).unwrap_or_default().split('.').next().unwrap_or_default();
-            if day.len() != 8 || day >= last.as_str() {
-                continue;
+            let day = record.key.segments().nth(2).and_then(|name| name.get(..8)).unwrap_or_default();
+            if day.bytes().all(|byte| byte.is_ascii_digit()) && !day.is_empty() && day < last.as_str() {
+                let Ok(states) = record.decode::<MailboxRecord>() else { continue };
+                old.push((record.key, record.revision, states));
             }
-            let Ok(states) = record.decode::<fmail_api::MailboxRecord>() else { continue };
+        }
+        // A record that was split leads to its parts, so that it goes behind them.
+        let mut kept: Vec<RecordKey> = Vec::new();
+        for (key, revision, states) in old.into_iter().rev() {
+            let leads_on = states.split && kept.iter().any(|part| is_part(part, &key));
             let ids: BTreeSet<MessageId> = states.messages.into_keys().collect();
-            if ids.is_empty() || self.ids_of(fmail_api::Query { ids, ..Default::default() }).await?.is_empty() {
-                self.store.delete(&record.key, Expect::Revision(record.revision)).await?;
+            let query = Query { ids, ..Query::default() };
+            if leads_on || !query.ids.is_empty() && !self.ids_of(query).await?.is_empty() {
+                kept.push(key);
+            } else {
+                self.store.delete(&key, Expect::Revision(revision)).await?;
             }
         }
         Ok(())
     }
+}
+
+/// Whether a record holds the states of a part of another's time, on the same shelf.
+fn is_part(part: &RecordKey, whole: &RecordKey) -> bool {
+    let (part, whole) = (part.as_str(), whole.as_str());
+    let shelf = |key: &str| key.ends_with(".topics");
+    shelf(part) == shelf(whole) && part.len() > whole.len() && part.starts_with(whole.trim_end_matches(".topics"))
 }

@@ -83,7 +83,8 @@ fn told(marked: &[Marked], done: &str, dry_run: bool) -> Outcome {
     let unread = changed.iter().filter(|one| one.was_unread).count();
     if changed.len() > 1 {
         let verb = if dry_run { "would be " } else { "" };
-        note(&format!("{} messages {verb}{done}, {unread} of them unread", changed.len()));
+        let unread = if unread == 0 { String::new() } else { format!(", {unread} of them unread") };
+        note(&format!("{} messages {verb}{done}{unread}", changed.len()));
     }
     let mut errors: Vec<&Error> = marked.iter().filter_map(|one| one.error.as_ref()).collect();
     let last = errors.pop();

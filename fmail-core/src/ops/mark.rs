@@ -1,6 +1,6 @@
 //! `ack`, `archive`, `unarchive`, `mark-read`, `mark-unread`, `delete`: noting something about one's own messages.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fmail_api::{
@@ -27,21 +27,37 @@ impl Operations {
         }
     }
 
+    /// All are found before any is marked, and those that stand together are marked together.
     async fn mark_named(&self, context: &Context, request: &MarkRequest) -> Result<Vec<Marked>> {
-        let mut marked = Vec::new();
+        let mut found = Vec::new();
         for text in &request.ids {
-            let found = self.find(&context.agent, text).await;
-            marked.push(
-                match found.and_then(|message| Ok((shelf_for(&context.agent, &message, request.mark)?, message))) {
-                    Err(error) if error.kind().retryable() => return Err(error),
-                    Err(error) => failed(text, error),
-                    Ok((shelf, message)) => {
-                        let ids = BTreeSet::from([message.id]);
-                        let mut verdicts = self.note(context, request, shelf, &ids).await?;
-                        verdicts.pop().ok_or_else(|| Error::internal("the message has no verdict"))?
-                    }
-                },
-            );
+            let message = self.find(&context.agent, text).await;
+            match message.and_then(|message| Ok((message.id, shelf_for(&context.agent, &message, request.mark)?))) {
+                Err(error) if error.kind().retryable() => return Err(error),
+                one => found.push((text, one)),
+            }
+        }
+        let mut verdicts = BTreeMap::new();
+        for shelf in [Shelf::Mailbox, Shelf::Topic] {
+            let here = found.iter().filter_map(|(_, one)| one.as_ref().ok()).filter(|(_, stands)| *stands == shelf);
+            let ids: BTreeSet<MessageId> = here.map(|(id, _)| *id).collect();
+            for marked in self.note(context, request, shelf, &ids).await? {
+                verdicts.insert(marked.id.clone(), marked);
+            }
+        }
+        let mut marked = Vec::new();
+        for (text, one) in found {
+            marked.push(match one {
+                Err(error) => failed(text, error),
+                Ok((id, _)) => {
+                    let verdict = verdicts.get_mut(&id.to_string());
+                    let verdict = verdict.ok_or_else(|| Error::internal("the message has no verdict"))?;
+                    let told = verdict.clone();
+                    // Named twice, it is so already the second time.
+                    verdict.already = verdict.error.is_none();
+                    told
+                }
+            });
         }
         Ok(marked)
     }

@@ -78,6 +78,12 @@ impl Operations {
             let query = Query { ids, from: bulk.from.clone(), before: bulk.before, ..mailbox.query() };
             ids = self.ids_of(query).await?;
         }
+        if let Some(token) = &request.token {
+            // All that was claimed under it, and nothing else: what others work on is theirs.
+            let states = mailbox.states(&ids).await?;
+            let claim_of = |id: &MessageId| states.get(id).and_then(|state| state.claim.as_ref());
+            ids.retain(|id| claim_of(id).is_some_and(|claim| claim.token == *token));
+        }
         let verdicts = self.note(context, request, Shelf::Mailbox, &ids).await?;
         Ok(verdicts.into_iter().filter(|marked| !marked.already).collect())
     }

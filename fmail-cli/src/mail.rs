@@ -2,7 +2,7 @@
 
 use clap::Args;
 use fmail_api::{
-    Bulk, Error, Event, Mail, Mark, MarkRequest, Marked, Reply, Request, Response, Result, Standing, Timestamp,
+    Bulk, Claim, Error, Event, Mail, Mark, MarkRequest, Marked, Reply, Request, Response, Result, Standing, Timestamp,
     parse_duration,
 };
 use futures::StreamExt;
@@ -83,7 +83,8 @@ fn told(marked: &[Marked], done: &str, dry_run: bool) -> Outcome {
     let unread = changed.iter().filter(|one| one.was_unread).count();
     if changed.len() > 1 {
         let verb = if dry_run { "would be " } else { "" };
-        note(&format!("{} messages {verb}{done}, {unread} of them unread", changed.len()));
+        let unread = if unread == 0 { String::new() } else { format!(", {unread} of them unread") };
+        note(&format!("{} messages {verb}{done}{unread}", changed.len()));
     }
     let mut errors: Vec<&Error> = marked.iter().filter_map(|one| one.error.as_ref()).collect();
     let last = errors.pop();
@@ -91,21 +92,22 @@ fn told(marked: &[Marked], done: &str, dry_run: bool) -> Outcome {
     last.map_or(Ok(()), |error| Err(error.clone().into()))
 }
 
-/// Prints the mail of an answer; how much there was.
-pub(crate) fn print(reply: Reply, style: Style, output: &mut Output) -> Outcome<u64> {
+/// Prints the mail of an answer; how much there was, and the claim on it. Messages that are claimed together share one.
+pub(crate) fn print(reply: Reply, style: Style, output: &mut Output) -> Outcome<(u64, Option<Claim>)> {
     let mut events = reply.events.ok_or_else(unexpected)?;
-    let (now, mut count) = (now(), 0);
+    let (now, mut count, mut claim) = (now(), 0, None);
     while let Some(event) = block_on(events.next()) {
         match event? {
             Event::Mail(mail) => {
                 count += 1;
                 output.line(&shown(&mail, style, now))?;
+                claim = mail.state.claim.or(claim);
             }
             Event::Notice(told) => notice(&told),
             _ => {}
         }
     }
-    Ok(count)
+    Ok((count, claim))
 }
 
 /// One message with its state.

@@ -13,7 +13,7 @@ use super::fs::{Dir, Kind, ensure_dir, failure, read_file};
 use super::layout;
 use super::session::Session;
 
-/// The largest record that is read.
+/// The largest record that is read, and so the largest that is written.
 const MAX_RECORD: u64 = 16 * 1024 * 1024;
 
 impl Session {
@@ -49,6 +49,9 @@ impl Session {
         let value = self.with_format(key, value);
         let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
         text.push('\n');
+        if text.len() as u64 > MAX_RECORD {
+            return Err(too_large(key, text.len()));
+        }
         self.replace(&top, &file, &dir, text.as_bytes(), layout::record_mode(key), durable)?;
         Ok(Revision::of_content(text.as_bytes()))
     }
@@ -167,6 +170,11 @@ fn decode(key: &RecordKey, bytes: &[u8]) -> Result<Record> {
             .help("repair the file, or move it away; fmail leaves it as it is")
     })?;
     Ok(Record { key: key.clone(), revision: Revision::of_content(bytes), value })
+}
+
+fn too_large(key: &RecordKey, bytes: usize) -> Error {
+    let message = format!("{} would have {bytes} bytes, and no record may have more than {MAX_RECORD}", place(key));
+    Error::new(ErrorKind::TooLarge, message).help("`fmail gc` and `fmail delete` make room")
 }
 
 /// A record's path as people write it.

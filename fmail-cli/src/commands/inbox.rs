@@ -55,15 +55,24 @@ impl Inbox {
             from: self.from.as_deref().map(names::agent).transpose()?,
             limit: Some(self.limit),
             peek: false,
-            claim_seconds: self.claim.as_deref().map(parse_duration).transpose()?.map(|time| time.as_secs()),
+            // A part of a second is rounded up: whoever asks for a claim gets at least that long.
+            claim_seconds: self
+                .claim
+                .as_deref()
+                .map(parse_duration)
+                .transpose()?
+                .map(|time| time.as_millis().div_ceil(1000) as u64),
         };
         let name = agent.clone();
         let reply = place.session(agent)?.call(Request::Inbox(request))?;
         let Response::Mail { more } = reply.head else { return Err(unexpected().into()) };
         let mut output = Output::stdout();
         let style = Style::choose(self.json, output.is_terminal(), |name| place.environment.var(name).map(Into::into));
-        let count = mail::print(reply, style, &mut output)?;
+        let (count, claim) = mail::print(reply, style, &mut output)?;
         output.flush()?;
+        if let Some(claim) = claim.filter(|_| self.claim.is_some() && !self.json) {
+            note(&format!("claimed until {}; finish with `fmail ack ID --token {}`", claim.until, claim.token));
+        }
         if more > 0 && self.claim.is_none() {
             note(&format!("{more} more, newer; -n shows more"));
         }

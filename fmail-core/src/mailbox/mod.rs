@@ -7,6 +7,8 @@ mod changes;
 mod states;
 mod stretch;
 mod tally;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

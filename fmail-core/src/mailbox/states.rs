@@ -138,11 +138,12 @@ impl Mailbox<'_> {
             }
             let durable = change.durable || record.messages.values().any(is_lasting);
             let before = record.messages.clone();
-            let (verdicts, any) = apply(&mut record, ids, change);
+            let most = if stretch.is_divisible() { MOST } else { usize::MAX };
+            let (verdicts, any) = apply(&mut record, ids, change, most);
             if !any {
                 return Ok(Some(verdicts));
             }
-            let split = record.messages.len() > MOST && stretch.is_divisible();
+            let split = record.messages.len() > most;
             if split {
                 record = MailboxRecord { split, messages: before };
             }
@@ -177,11 +178,12 @@ impl Mailbox<'_> {
     }
 }
 
-/// Changes the states in a record. What became of each, and whether anything changed.
+/// Changes the states in a record, until it holds more than it should. What became of each, and whether anything changed.
 fn apply(
     record: &mut MailboxRecord,
     ids: &BTreeSet<MessageId>,
     change: &Change<'_>,
+    most: usize,
 ) -> (BTreeMap<MessageId, Changed>, bool) {
     let mut any = false;
     let mut verdicts = BTreeMap::new();
@@ -196,6 +198,9 @@ fn apply(
             _ => (before.clone(), before),
         });
         verdicts.insert(*id, verdict);
+        if record.messages.len() > most {
+            break;
+        }
     }
     (verdicts, any)
 }

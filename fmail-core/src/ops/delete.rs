@@ -1,14 +1,19 @@
 //! What happens to a message that its recipients have deleted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fmail_api::{Expect, MailboxRecord, Message, MessageId, Query, RecordKey, Result, Selection, Target, Timestamp};
+use fmail_api::{
+    AgentName, Expect, MailboxRecord, Message, MessageId, Query, RecordKey, Result, Selection, Target, Timestamp,
+};
 use futures::StreamExt;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::Operations;
 use crate::mailbox::Mailbox;
+
+/// So many messages are removed at a time: each time costs reading and writing the graves of a day.
+const BATCH: usize = 10_000;
 
 impl Operations {
     /// Removes those of the messages that nobody has any more: every place where they stand is a mailbox, and every
@@ -17,45 +22,58 @@ impl Operations {
         if !self.store.capabilities().remove {
             return Ok(());
         }
-        let mut removable = BTreeSet::new();
-        for message in mailbox.messages(ids).await? {
-            if self.is_deleted_by_all(&message).await? {
-                self.bury(&message).await?;
-                removable.insert(message.id);
+        let ids: Vec<MessageId> = ids.into_iter().collect();
+        for batch in ids.chunks(BATCH) {
+            let messages = mailbox.messages(batch.iter().copied().collect()).await?;
+            let removable = self.deleted_by_all(messages).await?;
+            if removable.is_empty() {
+                continue;
             }
+            self.bury(&removable).await?;
+            let ids: BTreeSet<MessageId> = removable.iter().map(|message| message.id).collect();
+            let mut removed = self.store.remove(Selection { ids: ids.clone(), ..Selection::default() }).await?;
+            while let Some(one) = removed.next().await {
+                one?;
+            }
+            mailbox.removed(&ids).await?;
         }
-        if removable.is_empty() {
-            return Ok(());
-        }
-        let mut removed = self.store.remove(Selection { ids: removable.clone(), ..Selection::default() }).await?;
-        while let Some(one) = removed.next().await {
-            one?;
-        }
-        mailbox.removed(&removable).await
+        Ok(())
     }
 
-    async fn is_deleted_by_all(&self, message: &Arc<Message>) -> Result<bool> {
-        let ids = BTreeSet::from([message.id]);
-        for target in message.targets() {
-            let Target::Agent(agent) = target else { return Ok(false) };
+    /// Those of the messages that stand in nothing but mailboxes whose owners have deleted them.
+    async fn deleted_by_all(&self, mut messages: Vec<Arc<Message>>) -> Result<Vec<Arc<Message>>> {
+        messages.retain(|message| message.targets().iter().all(|target| target.agent().is_some()));
+        let mut of_agent: BTreeMap<AgentName, BTreeSet<MessageId>> = BTreeMap::new();
+        for message in &messages {
+            for agent in message.targets().iter().filter_map(Target::agent) {
+                of_agent.entry(agent.clone()).or_default().insert(message.id);
+            }
+        }
+        for (agent, ids) in of_agent {
             let states = Mailbox::new(&*self.store, &agent, self.moment()).states(&ids).await?;
-            if states.get(&message.id).is_none_or(|state| state.deleted.is_none()) {
-                return Ok(false);
-            }
+            let deleted = |id: &MessageId| states.get(id).is_some_and(|state| state.deleted.is_some());
+            messages.retain(|message| !ids.contains(&message.id) || deleted(&message.id));
         }
-        Ok(true)
+        Ok(messages)
     }
 
-    /// Remembers that the message was deleted here, so that a peer does not bring it back.
-    async fn bury(&self, message: &Message) -> Result<()> {
-        let identity = message.identity();
-        let grave = json!({"hash": identity.hash, "deleted": self.moment().whole_seconds()});
-        self.change_value(&RecordKey::tombstones(&identity.origin.day()), |value| {
-            let mut graves = value.as_object().cloned().unwrap_or_default();
-            graves.insert(identity.origin.to_string(), grave.clone());
-            Value::Object(graves)
-        })
-        .await
+    /// Remembers that the messages were deleted here, so that a peer does not bring them back.
+    async fn bury(&self, messages: &[Arc<Message>]) -> Result<()> {
+        let mut days: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+        for message in messages {
+            let identity = message.identity();
+            let grave = json!({"hash": identity.hash, "deleted": self.moment().whole_seconds()});
+            days.entry(identity.origin.day()).or_default().insert(identity.origin.to_string(), grave);
+        }
+        for (day, new) in days {
+            self.change_value(&RecordKey::tombstones(&day), |value| {
+                let mut graves = value.as_object().cloned().unwrap_or_default();
+                graves.extend(new.clone());
+                Value::Object(graves)
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     async fn change_value(&self, key: &RecordKey, change: impl Fn(Value) -> Value) -> Result<()> {

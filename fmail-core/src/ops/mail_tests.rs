@@ -129,6 +129,33 @@ fn a_claim_is_exclusive_until_it_ends() {
 }
 
 #[test]
+fn in_bulk_a_token_means_what_was_claimed_under_it() {
+    let project = Project::new();
+    for body in ["one", "two", "three"] {
+        project.send("alice", "@bob", body);
+    }
+    let claim = InboxRequest { claim_seconds: Some(60), limit: Some(2), ..InboxRequest::default() };
+    let mine = inbox(&project, "bob", claim);
+    let token = mine[0].state.claim.as_ref().map(|claim| claim.token.clone());
+    let bulk = Some(Bulk { all: true, ..Bulk::default() });
+    let marked = mark(&project, "bob", MarkRequest { bulk, token, ..request(Mark::Acknowledged, &[]) }).unwrap();
+    assert!(marked.len() == 2 && marked.iter().all(|marked| marked.error.is_none()), "{marked:?}");
+    assert_eq!(bodies(&project, "bob", Folder::Unread), ["three"]);
+}
+
+#[test]
+fn many_at_once_have_each_their_verdict_in_the_order_asked_for() {
+    let project = Project::new();
+    let one = project.send("alice", "@bob", "one").message.id.to_string();
+    let two = project.send("alice", "task", "two").message.id.to_string();
+    let asked = [two.as_str(), "20200101-000000-0000", one.as_str(), one.as_str()];
+    let marked = mark(&project, "bob", request(Mark::Acknowledged, &asked)).unwrap();
+    let told: Vec<_> = marked.iter().map(|one| (one.id.as_str(), one.already, one.error.is_some())).collect();
+    let right = [(two.as_str(), false, false), (asked[1], false, true), (&one, false, false), (&one, true, false)];
+    assert_eq!(told, right);
+}
+
+#[test]
 fn a_look_changes_nothing_and_a_read_tells_the_sender() {
     let project = Project::new();
     project.send("bob", "task", "I am here");

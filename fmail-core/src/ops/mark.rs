@@ -27,33 +27,39 @@ impl Operations {
         }
     }
 
-    /// Messages of one shelf are changed together: one by one, each would write what is known of its whole day.
+    /// All are found before any is marked, and those that stand together are marked together.
     async fn mark_named(&self, context: &Context, request: &MarkRequest) -> Result<Vec<Marked>> {
-        let mut named = Vec::new();
+        let mut found = Vec::new();
         for text in &request.ids {
-            let found = self.find(&context.agent, text).await;
-            named.push(
-                match found.and_then(|message| Ok((shelf_for(&context.agent, &message, request.mark)?, message))) {
-                    Err(error) if error.kind().retryable() => return Err(error),
-                    Err(error) => Err(failed(text, error)),
-                    Ok((shelf, message)) => Ok((shelf, message.id)),
-                },
-            );
+            let message = self.find(&context.agent, text).await;
+            match message.and_then(|message| Ok((message.id, shelf_for(&context.agent, &message, request.mark)?))) {
+                Err(error) if error.kind().retryable() => return Err(error),
+                one => found.push((text, one)),
+            }
         }
         let mut verdicts = BTreeMap::new();
         for shelf in [Shelf::Mailbox, Shelf::Topic] {
-            let there = named.iter().flatten().filter(|(stands, _)| *stands == shelf);
-            let ids: BTreeSet<MessageId> = there.map(|(_, id)| *id).collect();
-            if !ids.is_empty() {
-                let noted = self.note(context, request, shelf, &ids).await?;
-                verdicts.extend(noted.into_iter().map(|marked| (marked.id.clone(), marked)));
+            let here = found.iter().filter_map(|(_, one)| one.as_ref().ok()).filter(|(_, stands)| *stands == shelf);
+            let ids: BTreeSet<MessageId> = here.map(|(id, _)| *id).collect();
+            for marked in self.note(context, request, shelf, &ids).await? {
+                verdicts.insert(marked.id.clone(), marked);
             }
         }
-        let verdict_on = |one| match one {
-            Err(marked) => Ok(marked),
-            Ok((_, id)) => told_once(&mut verdicts, id),
-        };
-        named.into_iter().map(verdict_on).collect()
+        let mut marked = Vec::new();
+        for (text, one) in found {
+            marked.push(match one {
+                Err(error) => failed(text, error),
+                Ok((id, _)) => {
+                    let verdict = verdicts.get_mut(&id.to_string());
+                    let verdict = verdict.ok_or_else(|| Error::internal("the message has no verdict"))?;
+                    let told = verdict.clone();
+                    // Named twice, it is so already the second time.
+                    verdict.already = verdict.error.is_none();
+                    told
+                }
+            });
+        }
+        Ok(marked)
     }
 
     async fn mark_bulk(&self, context: &Context, request: &MarkRequest, bulk: &Bulk) -> Result<Vec<Marked>> {
@@ -71,6 +77,12 @@ impl Operations {
             // Also without a condition: what was removed meanwhile is not marked.
             let query = Query { ids, from: bulk.from.clone(), before: bulk.before, ..mailbox.query() };
             ids = self.ids_of(query).await?;
+        }
+        if let Some(token) = &request.token {
+            // All that was claimed under it, and nothing else: what others work on is theirs.
+            let states = mailbox.states(&ids).await?;
+            let claim_of = |id: &MessageId| states.get(id).and_then(|state| state.claim.as_ref());
+            ids.retain(|id| claim_of(id).is_some_and(|claim| claim.token == *token));
         }
         let verdicts = self.note(context, request, Shelf::Mailbox, &ids).await?;
         Ok(verdicts.into_iter().filter(|marked| !marked.already).collect())
@@ -116,14 +128,6 @@ fn verdict_of(id: MessageId, verdict: Result<(MailState, MailState)>) -> Marked 
             error: None,
         },
     }
-}
-
-/// The verdict on a message. Who names it again is told that it is so already.
-fn told_once(verdicts: &mut BTreeMap<String, Marked>, id: MessageId) -> Result<Marked> {
-    let verdict = verdicts.get_mut(&id.to_string()).ok_or_else(|| Error::internal("the message has no verdict"))?;
-    let told = verdict.clone();
-    (verdict.already, verdict.was_unread) = (verdict.error.is_none(), false);
-    Ok(told)
 }
 
 fn failed(id: &str, error: Error) -> Marked {

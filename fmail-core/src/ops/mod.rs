@@ -11,6 +11,8 @@ mod log;
 mod mail_tests;
 mod mark;
 mod nudge;
+#[cfg(test)]
+mod outage_tests;
 mod read;
 mod receipt;
 mod register;

@@ -8,8 +8,9 @@ use fmail_transports::wire::{heard, parse};
 fn every_command_of_the_parser_is_in_the_corpus_and_valid() {
     let mut commands = BTreeSet::new();
     for line in fmail_fuzz::requests() {
-        let call = parse(line.as_bytes()).call.unwrap_or_else(|error| panic!("{line}: {error}"));
-        commands.insert(serde_json::to_value(&call.request).unwrap()["cmd"].as_str().unwrap().to_owned());
+        parse(line.as_bytes()).call.unwrap_or_else(|error| panic!("{line}: {error}"));
+        let fields: serde_json::Value = serde_json::from_str(line).unwrap();
+        commands.insert(fields["cmd"].as_str().unwrap().to_owned());
     }
     let understood = |command: &str| {
         let answer = parse(format!(r#"{{"cmd":"{command}","agent":"a"}}"#).as_bytes()).call;

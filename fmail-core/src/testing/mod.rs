@@ -1,5 +1,8 @@
 //! A project in memory, for the tests of this crate.
 
+mod failing;
+
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +16,7 @@ use futures::executor::block_on;
 use serde_json::{Value, json};
 
 use crate::Operations;
+pub(crate) use failing::{Failing, Fails};
 
 /// A clock that moves when it is told to.
 pub(crate) struct ManualClock(Mutex<Duration>);
@@ -51,6 +55,13 @@ impl Project {
         let store = Arc::new(MemoryStore::new(10_000, clock.clone()));
         let operations = Operations::new(store.clone(), clock.clone());
         Project { store, clock, operations }
+    }
+
+    /// The same project for a process whose store fails; and how often the store has answered.
+    pub(crate) fn failing(&self, fails: Fails) -> (Operations, Arc<AtomicUsize>) {
+        let store = Failing::new(self.store.clone(), fails);
+        let answers = store.answers();
+        (Operations::new(Arc::new(store), self.clock.clone()), answers)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -119,6 +119,14 @@ pub(crate) fn ago(quiet: Duration) -> String {
     }
 }
 
+/// How long ago something was, within a sentence.
+pub(crate) fn ago_in_words(quiet: Duration) -> String {
+    let short = ago(quiet);
+    let digits = short.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = short.split_at(digits);
+    format!("{number} {rest}")
+}
+
 /// The row of an agent in `fmail who`.
 pub(crate) fn agent_row(agent: &AgentView, now: Timestamp) -> [String; 3] {
     let last_seen = match agent.state {

@@ -13,7 +13,7 @@ use crate::body::Source;
 use crate::connected::{self, read_back};
 use crate::examples::{Example, example, help};
 use crate::output::{Outcome, Output, Stop, note};
-use crate::render::{self, Style, ago};
+use crate::render::{self, Style, ago_in_words};
 use crate::session::{Place, Session, now, unexpected};
 use crate::wait::{Effect, WaitFor, wait};
 use crate::{identity, names};
@@ -228,7 +228,7 @@ fn tell(sent: &Sent) {
         note(&format!("stored, but nobody in this project has used the name @{} yet{meant}", unknown.name));
     }
     for behind in &sent.backlog {
-        let seen = ago(now().since(behind.last_seen));
+        let seen = ago_in_words(now().since(behind.last_seen));
         note(&format!("stored; @{} has {} unread, last seen {seen}", behind.name, behind.unread));
     }
     if let Some(agent) = &sent.namesake {

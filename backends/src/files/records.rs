@@ -145,6 +145,12 @@ impl Session {
         let join = |name: &str| if path.is_empty() { name.to_string() } else { format!("{path}/{name}") };
         for (name, kind) in found {
             let below = join(&name);
+            if kind == Kind::Directory && name.ends_with(".json") {
+                // Something stands where a record should: what it held is not known, and that is not nothing.
+                let error = Error::new(ErrorKind::Corrupt, format!("{below} is a directory in place of a record"));
+                keys.push(Err(error.help("move it away; fmail leaves it as it is")));
+                continue;
+            }
             if kind == Kind::Directory {
                 let related =
                     prefix.is_empty() || below.starts_with(prefix) || prefix.starts_with(&format!("{below}/"));

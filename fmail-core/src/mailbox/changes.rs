@@ -34,12 +34,34 @@ impl Mailbox<'_> {
         if ids.is_empty() || !change.counts || shelf == Shelf::Topic {
             return self.change_states(shelf, ids, &change).await;
         }
+        if let Some(verdicts) = self.unchanged(ids, &change).await? {
+            return Ok(verdicts);
+        }
         let token = format!("{:016x}", random());
         self.settle(ids, &token).await?;
         let changed = self.change_states(shelf, ids, &change).await;
         // The states are stored, and what stays noted is counted anew by all: what fails here is only slow.
         let _ = self.settled(&token).await;
         changed
+    }
+
+    /// The verdicts when nothing would change: then nothing is written either.
+    async fn unchanged(
+        &self,
+        ids: &BTreeSet<MessageId>,
+        change: &Change<'_>,
+    ) -> Result<Option<BTreeMap<MessageId, Changed>>> {
+        let states = self.states(ids).await?;
+        let mut verdicts = BTreeMap::new();
+        for id in ids {
+            let before = states.get(id).cloned().unwrap_or_default();
+            let verdict = (change.change)(*id, &before);
+            if matches!(&verdict, Ok(Some(after)) if *after != before) {
+                return Ok(None);
+            }
+            verdicts.insert(*id, verdict.map(|_| (before.clone(), before)));
+        }
+        Ok(Some(verdicts))
     }
 
     /// Notes in the tally that the states of these messages are about to change.

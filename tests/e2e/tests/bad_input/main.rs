@@ -3,5 +3,6 @@
 mod arguments;
 mod bodies;
 mod configuration;
+mod mail;
 mod other_user;
 mod projects;

@@ -24,7 +24,14 @@ fn the_readme_lists_every_exit_code() {
 
 #[test]
 fn every_link_to_a_file_leads_somewhere() {
-    for name in ["README.md", "CONTRIBUTING.md", "docs/install.md", "docs/benchmarks.md", "docs/reservations.md"] {
+    for name in [
+        "README.md",
+        "CONTRIBUTING.md",
+        "docs/install.md",
+        "docs/benchmarks.md",
+        "docs/reservations.md",
+        "docs/mailboxes.md",
+    ] {
         let text = document(name);
         let directory = repository().join(name).parent().map(Path::to_path_buf).unwrap_or_default();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {

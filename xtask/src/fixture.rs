@@ -70,6 +70,27 @@ pub const TOPICS: [&str; 20] = [
 pub const AGENTS: [&str; 10] =
     ["analyzer", "architect", "coder-1", "coder-2", "designer", "lead", "operator", "reviewer", "tester", "writer"];
 
+/// What a fixture's messages are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// To topics, and one in ten to agents.
+    Mixed,
+    /// All to [`OWNER`].
+    Mailbox,
+}
+
+impl Kind {
+    fn name(self, messages: usize) -> String {
+        match self {
+            Kind::Mixed => messages.to_string(),
+            Kind::Mailbox => format!("mailbox-{messages}"),
+        }
+    }
+}
+
+/// Whose mailbox [`copy_mailbox`] fills.
+pub const OWNER: &str = "tester";
+
 /// The messages of a fixture are spread over this time before it is built. A shared fixture that has become this old
 /// is built again: so no message ever is as old as the seven days after which `gc` removes it.
 const SPAN: Duration = Duration::from_secs(3 * 86_400);
@@ -81,7 +102,16 @@ const COMPLETE: &str = "complete";
 ///
 /// `directory` becomes a project's root; it must not hold a project yet.
 pub fn copy(messages: usize, directory: &Path) -> Result<()> {
-    let shared = shared(messages)?;
+    copy_of(Kind::Mixed, messages, directory)
+}
+
+/// The same with a project whose messages are all in the mailbox of [`OWNER`], unread.
+pub fn copy_mailbox(messages: usize, directory: &Path) -> Result<()> {
+    copy_of(Kind::Mailbox, messages, directory)
+}
+
+fn copy_of(kind: Kind, messages: usize, directory: &Path) -> Result<()> {
+    let shared = shared_of(kind, messages)?;
     fs::create_dir_all(directory).map_err(doing("creating", directory))?;
     let root = directory.join(".fmail");
     if root.exists() {
@@ -92,14 +122,19 @@ pub fn copy(messages: usize, directory: &Path) -> Result<()> {
 
 /// The directory of the shared fixture of this size, built now when it is missing or too old. Nobody may change it.
 pub fn shared(messages: usize) -> Result<PathBuf> {
+    shared_of(Kind::Mixed, messages)
+}
+
+fn shared_of(kind: Kind, messages: usize) -> Result<PathBuf> {
+    let name = kind.name(messages);
     let fixtures = cargo::target().join("fixtures");
     fs::create_dir_all(&fixtures).map_err(doing("creating", &fixtures))?;
     // Tests run beside each other and may ask for the same fixture; the lock goes with its file.
-    let lock = fixtures.join(format!("{messages}.lock"));
+    let lock = fixtures.join(format!("{name}.lock"));
     let held = File::create(&lock).map_err(doing("creating", &lock))?;
     held.lock().map_err(doing("locking", &lock))?;
 
-    let directory = fixtures.join(messages.to_string());
+    let directory = fixtures.join(&name);
     if is_fresh(&directory.join(COMPLETE)) {
         return Ok(directory);
     }
@@ -107,7 +142,7 @@ pub fn shared(messages: usize) -> Result<PathBuf> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(doing("removing", &directory)(error)),
         _ => {}
     }
-    build(messages, &directory)?;
+    build_of(kind, messages, &directory)?;
     let complete = directory.join(COMPLETE);
     fs::write(&complete, "").map_err(doing("writing", &complete))?;
     Ok(directory)
@@ -120,10 +155,14 @@ fn is_fresh(complete: &Path) -> bool {
 
 /// Builds a project with this many messages in a directory that holds none.
 pub fn build(messages: usize, directory: &Path) -> Result<()> {
+    build_of(Kind::Mixed, messages, directory)
+}
+
+fn build_of(kind: Kind, messages: usize, directory: &Path) -> Result<()> {
     let root = directory.join(".fmail");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = Timestamp::from_unix(now.as_secs() as i64, 0);
-    let plan = Plan::new(messages, now);
+    let plan = Plan::new(kind, messages, now);
     plan.create_directories(&root)?;
     plan.write_records(&root)?;
 
@@ -144,8 +183,10 @@ pub fn build(messages: usize, directory: &Path) -> Result<()> {
 
 /// Which message goes where.
 struct Plan {
+    kind: Kind,
     topics: Vec<Target>,
     mailboxes: Vec<Target>,
+    owner: Target,
     agents: Vec<AgentName>,
     now: Timestamp,
     first: MessageId,
@@ -153,13 +194,15 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(messages: usize, now: Timestamp) -> Self {
+    fn new(kind: Kind, messages: usize, now: Timestamp) -> Self {
         let target = |text: String| text.parse().expect("the names above follow the rules");
         let first = MessageId::at(now.before(SPAN));
         let ticks = MessageId::at(now).ticks() - first.ticks();
         Plan {
+            kind,
             topics: TOPICS.iter().map(|name| target((*name).into())).collect(),
             mailboxes: AGENTS.iter().map(|name| target(format!("@{name}"))).collect(),
+            owner: target(format!("@{OWNER}")),
             agents: AGENTS.iter().map(|name| name.parse().expect("the names above follow the rules")).collect(),
             now,
             first,
@@ -170,6 +213,7 @@ impl Plan {
     /// The message with this number; a higher number has a higher id. One in ten is a direct message.
     fn message(&self, number: usize) -> Message {
         let to = match number % 10 {
+            _ if self.kind == Kind::Mailbox => &self.owner,
             9 => &self.mailboxes[number / 10 % self.mailboxes.len()],
             _ => &self.topics[(number - number / 10) % self.topics.len()],
         };
@@ -297,6 +341,15 @@ mod tests {
         assert_eq!(ids.len(), 250);
         assert_eq!(fs::read_dir(root.join("topics")).unwrap().count(), 20);
         assert_eq!(fs::read_dir(root.join("dm")).unwrap().count(), 10);
+    }
+
+    #[test]
+    fn a_mailbox_holds_them_all() {
+        let directory = tempfile::tempdir().unwrap();
+        build_of(Kind::Mailbox, 30, directory.path()).unwrap();
+        let root = directory.path().join(".fmail");
+        assert_eq!(files_below(&root.join("dm").join(OWNER)).len(), 30);
+        assert!(files_below(&root.join("topics")).is_empty());
     }
 
     #[test]

@@ -336,13 +336,7 @@ enum Backwards<'a> {
 impl<'a> Backwards<'a> {
     fn new(query: &Query, index: &'a Index, state: &State) -> Result<Self> {
         if !query.ids.is_empty() {
-            let mut found = Vec::new();
-            for id in &query.ids {
-                found.extend(index.find(state, *id)?.into_iter().filter(|(_, entry)| !entry.irregular));
-            }
-            found.sort_unstable_by_key(|(slot, _)| *slot);
-            found.dedup_by_key(|(slot, _)| *slot);
-            return Ok(Backwards::Listed(found));
+            return Ok(Backwards::Listed(index.find_all(state, &query.ids)?));
         }
         let first = match &query.since {
             Some(Since::Cursor(cursor)) => Position::parse(cursor)?.slot.saturating_add(1),

@@ -40,7 +40,8 @@ impl Mailbox<'_> {
         let mut states = States::new();
         for (_, mut found) in self.held(shelf, ids).await? {
             found.retain(|id, _| ids.contains(id));
-            states.append(&mut found);
+            // Not `append`, which takes as long as both are together, for every record again.
+            states.extend(found);
         }
         Ok(states)
     }
@@ -114,7 +115,7 @@ impl Mailbox<'_> {
         let mut left: Vec<_> = by_day(ids).into_iter().collect();
         while let Some((stretch, ids)) = left.pop() {
             match self.change_record(shelf, &stretch, &ids, change).await? {
-                Some(mut verdicts) => all.append(&mut verdicts),
+                Some(verdicts) => all.extend(verdicts),
                 None => left.extend(stretch.divided(&ids)),
             }
         }

@@ -1,5 +1,8 @@
 //! Reading the index: by slot, by mailbox, by id.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use fmail_api::{ContentHash, MessageId, Result, Target};
 
 use super::format::{self, Entry, Key, ROW_SLOTS, Row, SLOT, Slot, State, slot_offset};
@@ -201,28 +204,45 @@ impl Index {
 
     /// The first slot whose message is in order and has an id of at least `id`; one past the end when none has.
     pub fn first_at_least(&self, state: &State, id: MessageId) -> Result<u32> {
-        let mut slots = self.chain(state);
-        let (mut low, mut high) = (1, state.committed + 1);
-        // Everything in order before `low` is below `id`, everything in order from `high` on is not.
+        Self::halve(&mut self.chain(state), (1, state.committed + 1), state.committed + 1, id)
+    }
+
+    /// The same between two slots: everything in order before the first is below `id`, everything from the second on is
+    /// not.
+    fn halve(slots: &mut Slots<'_>, (mut low, mut high): (u32, u32), end: u32, id: MessageId) -> Result<u32> {
         while low < high {
             let middle = low + (high - low) / 2;
-            match Self::next_regular(&mut slots, middle, high)? {
+            match Self::next_regular(slots, middle, high)? {
                 Some((number, entry)) if entry.id < id => low = number + 1,
                 _ => high = middle,
             }
         }
-        Ok(match Self::next_regular(&mut slots, low, state.committed + 1)? {
-            Some((number, _)) => number,
-            None => state.committed + 1,
-        })
+        Ok(Self::next_regular(slots, low, end)?.map_or(end, |(number, _)| number))
     }
 
-    /// Every place where a message with this id stands, removed ones apart.
-    pub fn find(&self, state: &State, id: MessageId) -> Result<Vec<(u32, Entry)>> {
-        let mut found = Vec::new();
-        let start = self.first_at_least(state, id)?;
-        let mut slots = self.chain(state);
-        for number in start..=state.committed {
+    /// The places in order of messages with these ids, removed ones apart. Ids in order stand in order: each is looked
+    /// for behind the one before, near it first, so that many that stand together cost little more than reading them.
+    pub fn find_all(&self, state: &State, ids: &BTreeSet<MessageId>) -> Result<Vec<(u32, Entry)>> {
+        let (mut slots, end) = (self.chain(state), state.committed + 1);
+        let (mut found, mut low) = (Vec::new(), 1);
+        for id in ids {
+            let (mut high, mut step) = (low, 1_u32);
+            while let Some((number, _)) = Self::next_regular(&mut slots, high, end)?.filter(|(_, entry)| entry.id < *id)
+            {
+                low = number + 1;
+                high = low.saturating_add(step).min(end);
+                step = step.saturating_mul(2);
+            }
+            low = Self::halve(&mut slots, (low, high), end, *id)?;
+            Self::collect(&mut slots, low..end, *id, &mut found)?;
+        }
+        found.retain(|(_, entry)| !entry.removed);
+        Ok(found)
+    }
+
+    /// Adds the entries in order of one message, which follow each other from the beginning of `range` on.
+    fn collect(slots: &mut Slots<'_>, range: Range<u32>, id: MessageId, found: &mut Vec<(u32, Entry)>) -> Result<()> {
+        for number in range {
             match slots.get(number)? {
                 Slot::Entry(entry) if entry.irregular => {}
                 Slot::Entry(entry) if entry.id == id => found.push((number, entry)),
@@ -230,6 +250,14 @@ impl Index {
                 _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// Every place where a message with this id stands, removed ones apart.
+    pub fn find(&self, state: &State, id: MessageId) -> Result<Vec<(u32, Entry)>> {
+        let mut found = Vec::new();
+        let start = self.first_at_least(state, id)?;
+        Self::collect(&mut self.chain(state), start..state.committed + 1, id, &mut found)?;
         if state.irregular != 0 && state.irregular_max >= id.ticks() {
             found.extend(self.irregular(state)?.into_iter().filter(|(_, entry)| entry.id == id));
         }

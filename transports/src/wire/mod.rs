@@ -1,7 +1,7 @@
 //! The protocol: what stands in a line, in both directions.
 //!
-//! A request is written by [`outgoing`] and read by [`parse`]; its answer is written by [`answer`], read by [`heard`] and
-//! understood by [`response`].
+//! A request is written by [`outgoing`] and read by [`parse`]; its answer is written by [`answer()`], read by [`heard()`] and
+//! understood by [`response()`].
 
 mod answer;
 mod decode;

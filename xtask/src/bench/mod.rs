@@ -5,6 +5,7 @@
 
 mod daemon;
 mod latency;
+mod mail;
 mod report;
 mod scale;
 mod send;
@@ -17,7 +18,7 @@ use fmail_api::Result;
 use report::Report;
 use stage::Stage;
 
-/// Measure sending, watching, scale and the daemon, with ratios
+/// Measure sending, watching, scale, mail and the daemon, with ratios
 #[derive(Debug, clap::Args)]
 pub struct Bench {
     /// How often each thing is measured
@@ -29,6 +30,9 @@ pub struct Bench {
     /// Only what concerns the daemon
     #[arg(long)]
     daemon: bool,
+    /// Only what concerns mailboxes
+    #[arg(long, conflicts_with_all = ["daemon", "write"])]
+    mail: bool,
     /// Put the table into docs/benchmarks.md
     #[arg(long, conflicts_with = "daemon")]
     write: bool,
@@ -40,11 +44,17 @@ impl Bench {
         let rounds = self.rounds.unwrap_or(if self.quick { 30 } else { 200 }).max(1);
         let stage = Stage::set()?;
         let mut report = Report::default();
+        if self.mail {
+            mail::measure(&stage, rounds, &mut report)?;
+            print!("{}", report.text(&stage, rounds));
+            return Ok(());
+        }
         if !self.daemon {
             send::measure(&stage, rounds, &mut report)?;
             latency::measure(&stage, rounds, &mut report)?;
             writers::measure(&stage, rounds, &mut report)?;
             scale::measure(&stage, rounds, &mut report)?;
+            mail::measure(&stage, rounds, &mut report)?;
         }
         daemon::measure(&stage, rounds, &mut report)?;
         let text = report.text(&stage, rounds);

@@ -21,7 +21,7 @@ use fmail_api::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
 
 use self::checks::Functions;
-use super::{Carrier, Manifest, PluginFile};
+use super::{Carrier, Manifest, PluginFile, Upward};
 
 /// Majors whose symbol is looked for to say what a file was built for. Far more than there will be.
 const OTHER_MAJORS: std::ops::RangeInclusive<u32> = 0..=9;
@@ -59,8 +59,8 @@ impl Library {
 
     /// What carries the calls of a new instance. `name` is how the configuration calls it; `upward` serves what the
     /// plugin asks of the host, which is refused as unsupported without it.
-    pub fn carrier(&self, name: &str, calls: Arc<Calls>) -> Arc<dyn Carrier> {
-        carrier::LibraryCarrier::new(name, self.functions, calls)
+    pub fn carrier(&self, name: &str, calls: Arc<Calls>, upward: Option<Upward>) -> Arc<dyn Carrier> {
+        carrier::LibraryCarrier::new(name, self.functions, calls, upward)
     }
 }
 

@@ -1,23 +1,33 @@
-//! Plugins: which file a name means, whether that file is believed, and what it says about itself.
+//! Plugins: which file a name means, whether that file is believed, what it says about itself, and its instances.
 //!
-//! Nothing here runs a plugin, apart from [`open`]: a configuration can be checked, and plugins listed, without loading
-//! anything.
+//! A configuration can be checked, and plugins listed, without loading anything. From [`Library::load`] on the code of a
+//! plugin runs; an [`Instance`] is what can be called.
 
 mod elf;
+mod failure;
 mod file;
+mod gate;
+mod instance;
 mod json;
+mod lane;
+mod ledger;
+mod library;
 mod manifest;
 mod name;
 mod rule;
 mod schema;
 mod search;
+mod sync;
 
 use std::sync::Arc;
 
 use fmail_api::{Error, ErrorKind, Reporter, Result, Store};
 
+pub use failure::failure;
 pub(crate) use file::sha256_of;
 pub use file::{PluginFile, PluginForm, Refusal, check_file};
+pub use instance::{Carrier, Instance, Replies, Upward};
+pub use library::Library;
 pub use manifest::{Capability, Manifest, StoreProfile};
 pub use name::PluginName;
 pub use schema::{Mistake, Schema};

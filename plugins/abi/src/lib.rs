@@ -15,6 +15,8 @@ pub mod layout;
 mod peer;
 pub mod status;
 mod sync;
+mod verb;
 
 pub use calls::{Answer, Call, Calls, Counters, Items};
 pub use peer::Peer;
+pub use verb::{Level, Verb};

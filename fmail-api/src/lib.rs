@@ -36,6 +36,7 @@ mod relay;
 mod store;
 mod time;
 mod transport;
+pub mod verbs;
 
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Cursor, Delivery, Event, EventStream, MessageStream, Notice, NoticeKind, Reporter};

@@ -247,31 +247,124 @@ fn canonical_json(value: &Value) -> String {
     sorted(value).to_string()
 }
 
-impl Serialize for Message {
+/// What a message and a draft have in common, borrowed to be written.
+struct Fields<'a> {
+    id: Option<&'a MessageId>,
+    from: &'a AgentName,
+    to: &'a Target,
+    time: Option<&'a Timestamp>,
+    body: &'a Value,
+    more: &'a Recipients,
+    reply_to: Option<&'a MessageId>,
+    priority: Priority,
+    host: Option<&'a String>,
+    tags: &'a Vec<Tag>,
+    subject: Option<&'a String>,
+    thread: Option<&'a String>,
+    ack_required: bool,
+    expires: Option<&'a Timestamp>,
+    key: Option<&'a String>,
+    origin_id: Option<&'a MessageId>,
+    extra: &'a Map<String, Value>,
+}
+
+/// The fields of a message or a draft, with what only a message has.
+macro_rules! fields {
+    ($from:expr, $id:expr, $time:expr, $origin_id:expr) => {
+        Fields {
+            id: $id,
+            from: &$from.from,
+            to: &$from.to,
+            time: $time,
+            body: &$from.body,
+            more: &$from.more,
+            reply_to: $from.reply_to.as_ref(),
+            priority: $from.priority,
+            host: $from.host.as_ref(),
+            tags: &$from.tags,
+            subject: $from.subject.as_ref(),
+            thread: $from.thread.as_ref(),
+            ack_required: $from.ack_required,
+            expires: $from.expires.as_ref(),
+            key: $from.key.as_ref(),
+            origin_id: $origin_id,
+            extra: &$from.extra,
+        }
+    };
+}
+
+impl Serialize for Fields<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &self.id)?;
-        map.serialize_entry("from", &self.from)?;
-        map.serialize_entry("to", &self.to)?;
-        map.serialize_entry("time", &self.time)?;
-        map.serialize_entry("body", &self.body)?;
+        Optional(&mut map).entry("id", self.id)?;
+        map.serialize_entry("from", self.from)?;
+        map.serialize_entry("to", self.to)?;
+        Optional(&mut map).entry("time", self.time)?;
+        map.serialize_entry("body", self.body)?;
         let mut optional = Optional(&mut map);
-        optional.entry("subject", self.subject.as_ref())?;
-        optional.entry("thread", self.thread.as_ref())?;
-        optional.entry("reply_to", self.reply_to.as_ref())?;
+        optional.entry("subject", self.subject)?;
+        optional.entry("thread", self.thread)?;
+        optional.entry("reply_to", self.reply_to)?;
         optional.entry("priority", Some(self.priority).filter(|p| *p != Priority::Normal).as_ref())?;
-        optional.entry("host", self.host.as_ref())?;
-        optional.entry("tags", Some(&self.tags).filter(|tags| !tags.is_empty()))?;
+        optional.entry("host", self.host)?;
+        optional.entry("tags", Some(self.tags).filter(|tags| !tags.is_empty()))?;
         optional.entry("recipients", Some(&self.more.recipients).filter(|list| !list.is_empty()))?;
         optional.entry("cc", Some(&self.more.cc).filter(|list| !list.is_empty()))?;
         optional.entry("ack_required", self.ack_required.then_some(&true))?;
-        optional.entry("expires", self.expires.as_ref())?;
-        optional.entry("key", self.key.as_ref())?;
-        optional.entry("origin_id", self.origin_id.as_ref())?;
-        for (name, value) in &self.extra {
+        optional.entry("expires", self.expires)?;
+        optional.entry("key", self.key)?;
+        optional.entry("origin_id", self.origin_id)?;
+        for (name, value) in self.extra {
             map.serialize_entry(name, value)?;
         }
         map.end()
+    }
+}
+
+impl Serialize for Message {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields!(self, Some(&self.id), Some(&self.time), self.origin_id.as_ref()).serialize(serializer)
+    }
+}
+
+/// A draft is a message without `id` and `time`.
+impl Serialize for Draft {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fields!(self, None, None, None).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Draft {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        for given in ["id", "time", "origin_id"] {
+            if value.get(given).is_some() {
+                return Err(de::Error::custom(format!("a draft has no `{given}`: the store gives it")));
+            }
+        }
+        Message::from_value(value, Some(MessageId::MIN), None).map(Draft::from).map_err(de::Error::custom)
+    }
+}
+
+/// What a message was before a store gave it an id and a time.
+impl From<Message> for Draft {
+    fn from(message: Message) -> Self {
+        Draft {
+            from: message.from,
+            to: message.to,
+            body: message.body,
+            more: message.more,
+            reply_to: message.reply_to,
+            priority: message.priority,
+            host: message.host,
+            tags: message.tags,
+            subject: message.subject,
+            thread: message.thread,
+            ack_required: message.ack_required,
+            expires: message.expires,
+            key: message.key,
+            extra: message.extra,
+        }
     }
 }
 
@@ -323,6 +416,17 @@ mod tests {
         });
         let message: Message = serde_json::from_value(text.clone()).unwrap();
         assert_eq!(serde_json::to_value(&message).unwrap(), text);
+    }
+
+    #[test]
+    fn a_draft_is_a_message_without_id_and_time() {
+        let mut draft = draft();
+        draft.key = Some("k".into());
+        draft.extra.insert("x".into(), json!([1]));
+        let text = serde_json::to_string(&draft).unwrap();
+        assert_eq!(text, r#"{"from":"architect","to":"task","body":"implement user auth","key":"k","x":[1]}"#);
+        assert_eq!(serde_json::from_str::<Draft>(&text).unwrap(), draft);
+        assert!(serde_json::from_value::<Draft>(json!(message())).unwrap_err().to_string().contains("`id`"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod environment;
 mod file;
 mod near;
 mod open;
+pub mod plugin;
 mod project;
 mod registry;
 mod secrets;

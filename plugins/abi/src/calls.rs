@@ -172,6 +172,11 @@ impl Calls {
         lock(&self.table).open.len()
     }
 
+    /// The numbers of the calls under way, in no order.
+    pub fn ids(&self) -> Vec<u64> {
+        lock(&self.table).open.keys().copied().collect()
+    }
+
     /// What the other side said that had no effect.
     pub fn counters(&self) -> Counters {
         lock(&self.table).counters

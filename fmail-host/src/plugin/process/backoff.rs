@@ -16,7 +16,7 @@ const PATIENCE: u32 = 5;
 pub(super) struct Backoff {
     failures: u32,
     due: Option<Instant>,
-    /// What went wrong last.
+    /// What went wrong last, as a sentence about "it".
     last: String,
 }
 
@@ -35,6 +35,11 @@ impl Backoff {
     /// How long until the next attempt may be made.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         self.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now))
+    }
+
+    /// What went wrong last.
+    pub(super) fn last_time(&self) -> &str {
+        if self.last.is_empty() { "it has not been started yet" } else { &self.last }
     }
 
     /// Why no call waits for the next attempt, if that is so.

@@ -35,7 +35,7 @@ pub fn open_store(
         "files" => Arc::new(FilesStore::open(files_options(project, settings, reporter))?),
         _ => {
             let plugin = plugin_named(settings, name).map_err(blamed)?;
-            plugin::open(project, settings, &plugin, serving, reporter).map_err(blamed)?
+            plugin::open(project, settings, &plugin).map_err(blamed)?
         }
     };
     if serving == Serving::Cli && !store.capabilities().shared {

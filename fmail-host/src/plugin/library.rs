@@ -21,6 +21,7 @@ use fmail_api::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
 
 use self::checks::Functions;
+pub(super) use self::log::say;
 use super::{Carrier, Manifest, PluginFile, Upward};
 
 /// Majors whose symbol is looked for to say what a file was built for. Far more than there will be.

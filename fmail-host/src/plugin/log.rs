@@ -97,7 +97,7 @@ impl Log for PluginLog {
         self.entries(after, limit, &body)
     }
 
-    async fn drop(&self, positions: &[u64]) -> Result<()> {
+    async fn discard(&self, positions: &[u64]) -> Result<()> {
         let mut request = String::new();
         for position in positions {
             let space = if request.is_empty() { "" } else { " " };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fmail_api::{Clock, Error, ErrorKind, Expect, RecordKey, Result, Store};
 use fmail_backends::SystemClock;
-use fmail_core::{LayerOptions, LogStore, layered};
+use fmail_core::LogStore;
 use futures::executor::block_on;
 
 use super::log::PluginLog;
@@ -37,7 +37,7 @@ pub fn open(project: &Project, settings: &Settings, plugin: &PluginSettings) -> 
             Arc::new(LogStore::new(log, Arc::new(SystemClock)).poll_interval(settings.mail.watch.poll_interval))
         }
     };
-    Ok(layered(store, LayerOptions::default()))
+    Ok(store)
 }
 
 /// Writes the project's record where there is none yet, as the files store does with its first message.

@@ -5,10 +5,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize, de};
 
-use crate::{Error, Result, Timestamp};
+use crate::{Error, ErrorKind, Result, Timestamp};
 
 /// Ids per second: NNNN counts ticks of 100 microseconds.
 pub const TICKS_PER_SECOND: u64 = 10_000;
+
+/// How far ids may run ahead of the clock before appends are turned away.
+const MAX_AHEAD: u64 = 60 * TICKS_PER_SECOND;
+/// How far ahead an imported id may lie. One further ahead would drag every later id into the future.
+const MAX_IMPORT_AHEAD: u64 = 10 * TICKS_PER_SECOND;
 
 /// The id of a message. It orders; the message's `time` tells the time.
 ///
@@ -44,6 +49,25 @@ impl MessageId {
     #[must_use]
     pub fn next(self) -> Self {
         MessageId((self.0 + 1).min(Self::MAX.0))
+    }
+
+    /// The id that a store assigns behind `last`: the tick that the clock shows, or the one behind the last id.
+    ///
+    /// Ids may run a minute ahead of the clock, when messages come faster than ticks or the clock was set back; behind
+    /// that it is `backpressure`.
+    pub fn allocate(last: MessageId, now: Timestamp) -> Result<Self> {
+        let clock = MessageId::at(now);
+        let id = clock.max(last.next());
+        if id.0 - clock.0 <= MAX_AHEAD && id > last {
+            return Ok(id);
+        }
+        Err(Error::new(ErrorKind::Backpressure, format!("ids have run ahead of the clock ({now}) up to {last}"))
+            .help("try again in a minute; if it persists, look whether the clock was set back"))
+    }
+
+    /// Whether an imported message may keep this id, as far as the clock is concerned: it is at most 10 s ahead.
+    pub fn is_importable(self, now: Timestamp) -> bool {
+        self.0 <= MessageId::at(now).0.saturating_add(MAX_IMPORT_AHEAD)
     }
 
     /// Whether the text form ends like this.

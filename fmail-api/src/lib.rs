@@ -12,7 +12,8 @@
 //!   and [`Identity`], by which two hosts recognise the same message;
 //! * **records**: small named JSON documents with compare-and-swap, named by a [`RecordKey`];
 //! * **questions**: [`Query`], [`Cursor`], [`Event`];
-//! * **the traits**, whose behaviour is written as numbered rules; each rule has a case in `fmail-conformance`;
+//! * **the traits**, whose behaviour is written as numbered rules; each rule has a case in `fmail-conformance`. A
+//!   backend too small for a [`Store`] can be a [`Log`];
 //! * **the vocabulary**: [`Request`] and [`Response`], the operations that the command line, the daemon and every
 //!   plugin share;
 //! * **one error**: [`Error`], whose [`ErrorKind`] is at once protocol code, plugin status and exit code.
@@ -26,6 +27,7 @@ mod event;
 mod hash;
 mod id;
 mod lease;
+mod log;
 mod mail;
 mod message;
 mod names;
@@ -46,6 +48,7 @@ pub use lease::{
     Lease, LeaseConflict, LeaseSelection, LeasesChanged, LeasesRecord, ReleaseRequest, RenewRequest,
     ReservationsRequest, ReserveRequest, Reserved, SkippedLease,
 };
+pub use log::{Log, LogEntry, LogFacts};
 pub use mail::{
     Backlog, Bulk, Claim, Flag, Folder, InboxRequest, Mail, MailCount, MailState, MailboxRecord, Mark, MarkRequest,
     Marked, Nudge, NudgeRequest, ReadRequest, Receipt, ReceiptRequest, RecipientReceipt, ReplyRequest, SearchRequest,

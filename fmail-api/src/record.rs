@@ -19,7 +19,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, de};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, Error, Result, Timestamp};
+use crate::{AgentName, Error, ErrorKind, Result, Timestamp};
 
 /// The name of a record: segments of `[a-z0-9._-]` joined by `/`, none of which starts with a dot.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -160,6 +160,22 @@ pub enum Expect {
     Anything,
 }
 
+impl Expect {
+    /// Whether the expectation holds for the record of this key, of which the store has this revision. `conflict`
+    /// otherwise (R2).
+    pub fn check(&self, key: &RecordKey, found: Option<&Revision>) -> Result<()> {
+        let problem = match (self, found) {
+            (Expect::Anything, _) | (Expect::Absent, None) => return Ok(()),
+            (Expect::Revision(wanted), Some(revision)) if wanted == revision => return Ok(()),
+            (Expect::Absent, Some(_)) => "exists already",
+            (Expect::Revision(_), Some(_)) => "has changed since it was read",
+            (Expect::Revision(_), None) => "is gone",
+        };
+        Err(Error::new(ErrorKind::Conflict, format!("the record `{key}` {problem}"))
+            .help("read it again and repeat the change on what is there now"))
+    }
+}
+
 /// A record as it was read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -175,7 +191,7 @@ impl Record {
     /// The content as a type.
     pub fn decode<T: de::DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_value(self.value.clone()).map_err(|error| {
-            Error::new(crate::ErrorKind::Corrupt, format!("the record `{}` cannot be used: {error}", self.key))
+            Error::new(ErrorKind::Corrupt, format!("the record `{}` cannot be used: {error}", self.key))
         })
     }
 }

@@ -6,14 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{
-    Cursor, Error, ErrorKind, Identity, Message, MessageId, Order, Query, Result, Selection, Since, TICKS_PER_SECOND,
-    Timestamp,
+    Cursor, Error, ErrorKind, Identity, Message, MessageId, Order, Query, Result, Selection, Since, Timestamp,
 };
 
-/// How far ids may run ahead of the clock before appends are turned away.
-const MAX_AHEAD: u64 = 60 * TICKS_PER_SECOND;
-/// How far ahead an imported id may lie. One further ahead would drag every later id into the future.
-const MAX_IMPORT_AHEAD: u64 = 10 * TICKS_PER_SECOND;
 /// How long an idempotency key is remembered.
 const KEY_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -109,20 +104,14 @@ impl Messages {
             .help("start again from a message id or a time"))
     }
 
-    /// The next id: the tick that the clock shows, or the one behind the last id.
+    /// The next id.
     pub(super) fn allocate(&self, now: Timestamp) -> Result<MessageId> {
-        let clock = MessageId::at(now);
-        let id = clock.max(self.last.next());
-        if id.ticks() - clock.ticks() <= MAX_AHEAD && id > self.last {
-            return Ok(id);
-        }
-        Err(Error::new(ErrorKind::Backpressure, format!("ids have run ahead of the clock ({now}) up to {}", self.last))
-            .help("try again in a minute; if it persists, look whether the clock was set back"))
+        MessageId::allocate(self.last, now)
     }
 
     /// Whether a message of another store may keep this id.
     pub(super) fn accepts_foreign(&self, id: MessageId, now: Timestamp) -> bool {
-        !self.by_id.contains_key(&id) && id.ticks() <= MessageId::at(now).ticks().saturating_add(MAX_IMPORT_AHEAD)
+        !self.by_id.contains_key(&id) && id.is_importable(now)
     }
 
     /// Whether the message of this identity is here, under whatever id.

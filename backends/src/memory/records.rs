@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fmail_api::{Error, ErrorKind, Expect, Record, RecordKey, Result, Revision, Timestamp};
+use fmail_api::{Expect, Record, RecordKey, Result, Revision, Timestamp};
 use serde_json::{Value, json};
 
 /// The field of the `horizon` record that holds the time.
@@ -50,15 +50,6 @@ impl Records {
     }
 
     fn check(&self, key: &RecordKey, expect: &Expect) -> Result<()> {
-        let found = self.0.get(key).map(|record| &record.revision);
-        let problem = match (expect, found) {
-            (Expect::Anything, _) | (Expect::Absent, None) => return Ok(()),
-            (Expect::Revision(wanted), Some(revision)) if wanted == revision => return Ok(()),
-            (Expect::Absent, Some(_)) => "exists already",
-            (Expect::Revision(_), Some(_)) => "has changed since it was read",
-            (Expect::Revision(_), None) => "is gone",
-        };
-        Err(Error::new(ErrorKind::Conflict, format!("the record `{key}` {problem}"))
-            .help("read it again and repeat the change on what is there now"))
+        expect.check(key, self.0.get(key).map(|record| &record.revision))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fmail_abi::{Answer, Calls, Counters, Items, Peer, status};
+use fmail_abi::{Answer, Calls, Counters, Items, Peer, Service, Spawner, status};
 use fmail_api::{Error, ErrorKind, Result};
 use futures::future::{Either, select};
 use futures::{FutureExt, Stream, StreamExt};
@@ -28,6 +28,14 @@ pub trait Carrier: Peer {
     fn stuck(&self) -> Option<String> {
         None
     }
+}
+
+/// Who runs what a plugin asks of the host: transports and relays do, stores do not.
+pub struct Upward {
+    /// What can be asked.
+    pub service: Arc<dyn Service>,
+    /// Where it runs when it is not ready at once.
+    pub spawner: Arc<dyn Spawner>,
 }
 
 /// An instance of a plugin that is alive until it is closed.

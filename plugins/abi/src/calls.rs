@@ -7,7 +7,7 @@
 //! The answer has a place of its own beside the queue of items, so that a stream which delivers too much can never be
 //! taken for one that has ended.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -15,7 +15,7 @@ use futures::Stream;
 
 use crate::peer::Peer;
 use crate::status;
-use crate::sync::{Arc, Mutex, lock};
+use crate::sync::{Arc, Mutex, MutexGuard, lock};
 
 /// So many items may be on their way or waiting in one stream.
 const WINDOW: u32 = 64;
@@ -48,7 +48,7 @@ pub struct Calls {
 struct Table {
     /// The last number that was given out.
     last: u64,
-    open: HashMap<u64, Arc<Slot>>,
+    open: BTreeMap<u64, Arc<Slot>>,
     counters: Counters,
     /// Set once nothing is called any more: what every further call is answered with.
     closed: Option<Answer>,
@@ -77,7 +77,7 @@ impl Default for Calls {
 impl Calls {
     /// A table without any call.
     pub fn new() -> Self {
-        let table = Table { last: 0, open: HashMap::new(), counters: Counters::default(), closed: None };
+        let table = Table { last: 0, open: BTreeMap::new(), counters: Counters::default(), closed: None };
         Calls { table: Mutex::new(table) }
     }
 
@@ -138,6 +138,12 @@ impl Calls {
         };
         drop(table);
         let mut progress = lock(&slot.0);
+        if progress.answer.is_some() {
+            // Answered since we looked: nobody may be there any more to take the item.
+            drop(progress);
+            lock(&self.table).counters.late += 1;
+            return false;
+        }
         if progress.credit == 0 {
             drop(progress);
             lock(&self.table).counters.excess += 1;
@@ -218,6 +224,16 @@ impl Slot {
     }
 }
 
+/// Leaves the task's waker. The one that it replaces is dropped without the lock, since that may drop a whole task.
+fn wait(mut progress: MutexGuard<'_, Progress>, task: &mut Context<'_>) {
+    let before = match &progress.waker {
+        Some(waker) if waker.will_wake(task.waker()) => None,
+        _ => progress.waker.replace(task.waker().clone()),
+    };
+    drop(progress);
+    drop(before);
+}
+
 /// A waker may run anything, so it is called without a lock.
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
@@ -263,7 +279,7 @@ impl Call {
         if let Some(answer) = progress.answer.clone() {
             return Poll::Ready(Err(answer));
         }
-        progress.waker = Some(task.waker().clone());
+        wait(progress, task);
         Poll::Pending
     }
 }
@@ -277,7 +293,7 @@ impl Future for Call {
             // Polled again it would wait for ever, as a future that was ready may.
             return Poll::Ready(answer);
         }
-        progress.waker = Some(task.waker().clone());
+        wait(progress, task);
         Poll::Pending
     }
 }

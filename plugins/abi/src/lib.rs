@@ -10,13 +10,16 @@
 //! * [`Served`] runs the calls that *the other side* has made;
 //! * [`Verb`] is one step of the conversation as a JSON line, for programs.
 
+mod answer;
 mod calls;
 pub mod layout;
 mod peer;
+mod served;
 pub mod status;
 mod sync;
 mod verb;
 
 pub use calls::{Answer, Call, Calls, Counters, Items};
 pub use peer::Peer;
+pub use served::{Served, Service, Spawner, Work};
 pub use verb::{Level, Verb};

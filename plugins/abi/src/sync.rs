@@ -1,7 +1,7 @@
 //! The primitives that the tables are built on, by one name: the model check puts others in their place.
 
-pub(crate) use std::sync::{Arc, Mutex};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::PoisonError;
+pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Takes a lock. Nothing that can panic runs under one of ours, so poisoning is of no interest.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

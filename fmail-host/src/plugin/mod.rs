@@ -4,6 +4,7 @@
 //! plugin runs; an [`Instance`] is what can be called, a store what the rest of fmail sees of it.
 
 mod elf;
+mod envelope;
 mod failure;
 mod file;
 mod gate;
@@ -28,6 +29,7 @@ mod trace;
 mod transport;
 mod upward;
 
+pub use envelope::{Role, Surroundings};
 pub use failure::failure;
 pub(crate) use file::sha256_of;
 pub use file::{PluginFile, PluginForm, Refusal, check_file};

@@ -55,6 +55,16 @@ impl Environment {
     pub fn var(&self, name: &str) -> Option<&str> {
         self.vars.get(name).map(String::as_str)
     }
+
+    /// The directory that a variable names; one that is relative does not count, as the XDG specification demands.
+    pub(crate) fn absolute(&self, name: &str) -> Option<PathBuf> {
+        self.var(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+
+    /// The user's home.
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.absolute("HOME")
+    }
 }
 
 /// Who acts, as `FMAIL_AGENT` says. A name that is set and wrong is an error: acting under another one would be a lie.

@@ -10,16 +10,24 @@ mod environment;
 mod file;
 mod near;
 mod open;
+pub mod plugin;
 mod project;
 mod registry;
 mod secrets;
+mod trust;
 
 pub use config::{
-    ConfigFile, Durability, Entry, Gc, MIN_TOKEN, Mail, Origin, RelaySettings, Secret, Settings, TcpSettings,
-    TlsSettings, Watch, config_places,
+    Ask, ConfigFile, Durability, Entry, Gc, Isolation, MIN_TOKEN, Mail, Origin, PluginPlaces, PluginSettings,
+    RelaySettings, Review, Secret, Settings, TcpSettings, TlsSettings, Watch, config_places,
 };
 pub use environment::{Environment, agent_name};
 pub use fmail_backends::SystemClock;
 pub use open::{Serving, open_store};
+pub use plugin::{
+    Candidate, Capability, Manifest, Mistake, PluginFile, PluginForm, PluginName, PluginPlace, PluginSearch, Refusal,
+    Resolved, Schema, StoreProfile, check_file,
+};
 pub use project::{Project, RootReason};
+pub use registry::PluginKind;
 pub use secrets::CertificateFiles;
+pub use trust::{Standing, TrustNotes, Trusted};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use fmail_api::{Clock, Error, ErrorKind, Reporter, Result, Store};
 use fmail_backends::{FilesOptions, FilesStore, MemoryStore, SystemClock};
 
-use crate::registry::check_name;
-use crate::{Durability, Project, Settings};
+use crate::plugin::{self, PluginName};
+use crate::registry::PluginKind;
+use crate::{Durability, PluginSettings, Project, Settings};
 
 /// Who uses the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +30,13 @@ pub fn open_store(
 ) -> Result<Arc<dyn Store>> {
     let name = settings.mail.store.as_str();
     let blamed = |error: Error| error.context("origin", format_args!("mail.store ({})", settings.origin("mail.store")));
-    check_name(name).map_err(blamed)?;
     let store: Arc<dyn Store> = match name {
         "memory" => Arc::new(MemoryStore::new(settings.mail.max_message_bytes, Arc::new(SystemClock))),
-        _ => Arc::new(FilesStore::open(files_options(project, settings, reporter))?),
+        "files" => Arc::new(FilesStore::open(files_options(project, settings, reporter))?),
+        _ => {
+            let plugin = plugin_named(settings, name).map_err(blamed)?;
+            plugin::open(project, settings, &plugin, serving, reporter).map_err(blamed)?
+        }
     };
     if serving == Serving::Cli && !store.capabilities().shared {
         return Err(blamed(
@@ -47,6 +51,18 @@ pub fn open_store(
         ));
     }
     Ok(store)
+}
+
+/// The settings of the plugin that a name means. That it means one was found out when they were loaded; settings that were
+/// made by hand may name anything.
+fn plugin_named(settings: &Settings, name: &str) -> Result<PluginSettings> {
+    let plugin = settings.plugin(&name.parse::<PluginName>()?);
+    if plugin.file.is_some() || plugin.command.is_some() || plugin.found.is_some() {
+        return Ok(plugin);
+    }
+    let built_in = PluginKind::Store.built_in().iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    Err(Error::new(ErrorKind::InvalidConfig, format!("there is no store named `{name}`"))
+        .help(format!("built in are {built_in}; `fmail plugin list` shows the plugins that are found")))
 }
 
 fn files_options(project: &Project, settings: &Settings, reporter: Reporter) -> FilesOptions {

@@ -41,12 +41,8 @@ pub fn check(found: &Found, author: Author) -> Result<Value, Wrong> {
         Found::Map(entries) => entries,
         other => return Err(Wrong { what: format!("is {other}; allowed is {ALLOWED}"), help: example(), line: None }),
     };
-    if author == Author::Project && !entries.is_empty() {
-        return Err(Wrong {
-            what: "names a command to run; a project file may not, since it may have come with a clone".into(),
-            help: Some("write it into a file of your own; `fmail config path` shows where".into()),
-            line: None,
-        });
+    if author.is_stranger() && !entries.is_empty() {
+        return Err(strange(author));
     }
     let mut commands = BTreeMap::new();
     for (name, node) in entries {
@@ -61,6 +57,41 @@ pub fn check(found: &Found, author: Author) -> Result<Value, Wrong> {
         }
     }
     Ok(commands.into())
+}
+
+fn strange(author: Author) -> Wrong {
+    Wrong {
+        what: "names a command to run; a project file may not, since it may have come with a clone".into(),
+        help: Some(author.trust().into()),
+        line: None,
+    }
+}
+
+/// Reads one command from the text of a variable or a flag: a JSON list. No shell is between, so nothing else is split.
+pub fn read_one(text: &str) -> Found {
+    match serde_json::from_str::<Vec<String>>(text) {
+        Ok(words) => Found::List(words.into_iter().map(|word| Node { line: 0, value: Found::Text(word) }).collect()),
+        Err(_) if text.trim().is_empty() => Found::List(Vec::new()),
+        Err(_) => Found::Text(text.to_string()),
+    }
+}
+
+/// The words of one command to merge, or why they cannot be used. The program is named by its whole path or found in PATH;
+/// a path below the current directory would mean another program in every directory.
+pub fn check_one(found: &Found, author: Author) -> Result<Value, Wrong> {
+    let help = Some("write for example command = [\"python3\", \"/home/ann/store.py\"]; no shell reads it".to_string());
+    let wrong = |why: String| Wrong { what: format!("is {why}"), help: help.clone(), line: None };
+    let words = words(found).map_err(wrong)?;
+    if author.is_stranger() && !words.is_empty() {
+        return Err(strange(author));
+    }
+    match words.first() {
+        Some(program) if program.contains('/') && !program.starts_with('/') => Err(wrong(format!(
+            "a list whose program is {}; allowed is a name in PATH or an absolute path",
+            shown(program)
+        ))),
+        _ => Ok(words.into()),
+    }
 }
 
 fn example() -> Option<String> {

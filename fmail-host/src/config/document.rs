@@ -10,14 +10,14 @@ use serde_saphyr::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// A value and where it begins; lines count from 1.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub line: usize,
     pub value: Found,
 }
 
 /// What stands in a file, or in a variable.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     Nothing,
     Bool(bool),

@@ -9,7 +9,8 @@ use super::commands;
 use super::document::{Found, Node, shown};
 use super::mail::format_duration;
 use crate::near::suggestion;
-use crate::registry;
+use crate::plugin::PluginName;
+use crate::registry::PluginKind;
 
 /// A key of the configuration.
 #[derive(Debug)]
@@ -39,14 +40,24 @@ pub enum Form {
     Addresses,
     /// An address of this or another machine, in numbers: `127.0.0.1:7463`.
     Address,
-    /// A list of some of these words, in the order that is wanted.
-    Words(&'static [&'static str]),
+    /// A list of names of this kind, in the order that is wanted.
+    Names(PluginKind),
+    /// A list of directories.
+    Directories,
     /// A text that is never shown, of at least this many bytes; or nothing.
     Secret(usize),
     /// The path of a file, or nothing.
     File,
     /// Commands by the name of an agent.
     Commands,
+    /// The name of a plugin.
+    Name,
+    /// A command: the program and its arguments; or nothing.
+    Command,
+    /// Where a plugin runs: none or process.
+    Isolation,
+    /// A SHA-256 in hexadecimal digits, or nothing.
+    Digest,
 }
 
 /// The shortest token. A proof can be tried against guesses by whoever has heard one, so a token must not be guessable.
@@ -57,11 +68,11 @@ const fn key(name: &'static str, form: Form) -> Key {
 }
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-const MINUTE: Duration = Duration::from_secs(60);
+pub const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All keys, in the order in which they are shown.
-pub static KEYS: [Key; 22] = [
+pub static KEYS: [Key; 24] = [
     Key { name: "mail.store", alias: Some("mail.provider"), form: Form::Store },
     key("mail.durability", Form::Word(&["disk", "os"])),
     key("mail.max_message_bytes", Form::Number(128, 64 * 1024 * 1024)),
@@ -72,7 +83,9 @@ pub static KEYS: [Key; 22] = [
     key("mail.watch.poll_interval", Form::Time(Duration::from_millis(10), MINUTE)),
     key("mail.gc.days", Form::Number(1, 36_500)),
     key("mail.nudge", Form::Commands),
-    key("mail.transports", Form::Words(&["unix", "tcp"])),
+    key("mail.transports", Form::Names(PluginKind::Transport)),
+    key("mail.relays", Form::Names(PluginKind::Relay)),
+    key("mail.plugins.path", Form::Directories),
     key("mail.tcp.address", Form::Address),
     key("mail.tcp.listen", Form::Switch),
     key("mail.tcp.insecure", Form::Switch),
@@ -117,15 +130,45 @@ impl Key {
     pub fn needs_trust(&self) -> bool {
         self.name.starts_with("mail.relay.") || self.name.starts_with("mail.tcp.")
     }
+
+    /// Whether it matters who wrote its value. Finding out costs a look at what the user has trusted.
+    pub fn asks_author(&self) -> bool {
+        use Form::{Command, Commands, Digest, Directories, File, Isolation, Name, Names, Secret, Store};
+        let form = matches!(
+            self.form,
+            Store | Name | Names(_) | Commands | Command | Isolation | Digest | Directories | File | Secret(_)
+        );
+        form || self.needs_trust()
+    }
 }
 
 /// Who wrote a value decides how it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
-    /// The user or the administrator.
+    /// The user or the administrator; or a project's file that the user has trusted.
     Owner,
     /// A file inside the project, which may have come with a clone.
     Project,
+    /// Such a file, which the user trusted before it changed.
+    Changed,
+}
+
+/// What to do about what only a trusted file may say.
+pub const TRUST: &str =
+    "set it in your own file (`fmail config path` shows where); or read the project's file and run `fmail trust`";
+const TRUST_AGAIN: &str =
+    "the file was trusted and has changed since: read it, and run `fmail trust` again, or set it in your own file";
+
+impl Author {
+    /// Whether what is written may have come with a clone.
+    pub fn is_stranger(self) -> bool {
+        self != Author::Owner
+    }
+
+    /// What to do about what only a trusted file may say.
+    pub fn trust(self) -> &'static str {
+        if self == Author::Changed { TRUST_AGAIN } else { TRUST }
+    }
 }
 
 /// What is wrong with a value: the end of the sentence that begins with the key, and what to do.
@@ -150,10 +193,15 @@ impl Form {
             }
             Form::Addresses => "a list of addresses host:port".into(),
             Form::Address => "an address such as 127.0.0.1:7463".into(),
-            Form::Words(words) => format!("a list of {}", words.join(" and ")),
+            Form::Names(kind) => format!("a list of names of {kind}s"),
+            Form::Directories => "a list of absolute paths, or ones that begin with ~/".into(),
             Form::Secret(min) => format!("a text of {min} bytes or more"),
             Form::File => "an absolute path, or one that begins with ~/".into(),
             Form::Commands => commands::ALLOWED.into(),
+            Form::Name => format!("the name of a plugin: {}", PluginName::ALLOWED),
+            Form::Command => "a list of texts, the program first".into(),
+            Form::Isolation => "none or process".into(),
+            Form::Digest => "64 hexadecimal digits".into(),
         }
     }
 
@@ -164,7 +212,7 @@ impl Form {
         match self {
             Form::Switch => text.parse().map_or_else(|_| as_text(), Found::Bool),
             Form::Number(..) => text.parse().map_or_else(|_| as_text(), Found::Integer),
-            Form::Addresses | Form::Words(_) => Found::List(
+            Form::Addresses | Form::Names(_) | Form::Directories => Found::List(
                 text.split(',')
                     .map(str::trim)
                     .filter(|item| !item.is_empty())
@@ -172,7 +220,16 @@ impl Form {
                     .collect(),
             ),
             Form::Commands => commands::read(text),
-            Form::Store | Form::Word(_) | Form::Time(..) | Form::Address | Form::Secret(_) | Form::File => as_text(),
+            Form::Command => commands::read_one(text),
+            Form::Store
+            | Form::Word(_)
+            | Form::Time(..)
+            | Form::Address
+            | Form::Secret(_)
+            | Form::File
+            | Form::Name
+            | Form::Isolation
+            | Form::Digest => as_text(),
         }
     }
 
@@ -184,7 +241,14 @@ impl Form {
         let refused = |help| Wrong { what: format!("is {found}; allowed is {}", self.allowed()), help, line: None };
         match (self, found) {
             (Form::Commands, found) => commands::check(found, author),
-            (Form::Store, Found::Text(name)) => check_store(name, author).map(|()| name.as_str().into()),
+            (Form::Command, found) => commands::check_one(found, author),
+            (Form::Name, Found::Text(name)) if name.parse::<PluginName>().is_ok() => Ok(name.as_str().into()),
+            (Form::Isolation, Found::Text(word)) => check_isolation(word, author),
+            (Form::Digest, Found::Text(_)) if author.is_stranger() => Err(not_in_a_project(author)),
+            (Form::Digest, Found::Text(text)) if is_digest(text) => Ok(text.as_str().into()),
+            (Form::Store, Found::Text(name)) => {
+                check_name(PluginKind::Store, name, author).map(|()| name.as_str().into())
+            }
             (Form::Word(words), Found::Text(word)) if words.contains(&word.as_str()) => Ok(word.as_str().into()),
             (Form::Word(words), Found::Text(word)) => Err(refused(Some(suggestion(word, words.iter().copied())))),
             (Form::Switch, Found::Bool(value)) => Ok((*value).into()),
@@ -203,19 +267,16 @@ impl Form {
             (Form::Address, Found::Text(text)) if text.parse::<std::net::SocketAddr>().is_ok() => {
                 Ok(text.as_str().into())
             }
-            (Form::File, Found::Text(_)) if author == Author::Project => Err(not_in_a_project()),
-            (Form::File, Found::Text(path)) if path.is_empty() || path.starts_with('/') || path.starts_with("~/") => {
-                Ok(path.as_str().into())
+            (Form::File, Found::Text(_)) if author.is_stranger() => Err(not_in_a_project(author)),
+            (Form::File, Found::Text(path)) if path.is_empty() || is_whole_path(path) => Ok(path.as_str().into()),
+            (Form::Directories, Found::List(items)) if author.is_stranger() && !items.is_empty() => {
+                Err(not_in_a_project(author))
             }
-            (Form::Words(words), Found::List(items)) => items
-                .iter()
-                .map(|item| match &item.value {
-                    Found::Text(word) if words.contains(&word.as_str()) => Ok(word.as_str()),
-                    Found::Text(word) => Err(refused(Some(suggestion(word, words.iter().copied())))),
-                    _ => Err(refused(None)),
-                })
-                .collect::<Result<Vec<&str>, Wrong>>()
-                .map(|list| list.into()),
+            (Form::Directories, Found::List(items)) => texts(items, |path| match is_whole_path(path) {
+                true => Ok(()),
+                false => Err(refused(None)),
+            }),
+            (Form::Names(kind), Found::List(items)) => texts(items, |name| check_name(*kind, name, author)),
             (Form::Addresses, Found::List(items)) => {
                 items.iter().map(check_address).collect::<Result<Vec<&str>, Wrong>>().map(|list| list.into())
             }
@@ -224,23 +285,69 @@ impl Form {
     }
 }
 
-/// A project file chooses among what is installed, by name; a path or a command in it could make the program run what a
-/// clone brought along.
-fn check_store(name: &str, author: Author) -> Result<(), Wrong> {
+/// The texts of a list, each checked.
+fn texts(items: &[Node], check: impl Fn(&str) -> Result<(), Wrong>) -> Result<Value, Wrong> {
+    let line = |item: &Node| (item.line > 0).then_some(item.line);
+    let text = |item: &Node| match &item.value {
+        Found::Text(text) => {
+            check(text).map(|()| text.clone()).map_err(|wrong| Wrong { line: wrong.line.or(line(item)), ..wrong })
+        }
+        other => {
+            Err(Wrong { what: format!("contains {other}; allowed is a list of texts"), help: None, line: line(item) })
+        }
+    };
+    items.iter().map(text).collect::<Result<Vec<String>, Wrong>>().map(Value::from)
+}
+
+fn is_whole_path(path: &str) -> bool {
+    (path.starts_with('/') || path.starts_with("~/")) && !path.contains('\0')
+}
+
+fn is_digest(text: &str) -> bool {
+    text.is_empty() || (text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Names are chosen among what is installed. Whether there is such a thing is asked when everything is merged; here, only
+/// whether it is a name at all. A path or a command in a project's file could make the program run what a clone brought
+/// along.
+fn check_name(kind: PluginKind, name: &str, author: Author) -> Result<(), Wrong> {
     let path_or_command =
         |c: char| c.is_whitespace() || matches!(c, '/' | '\\' | '~' | '$' | '|' | ';' | '&' | '`' | ':');
-    if author == Author::Project && (name.contains(path_or_command) || name.starts_with('.') || name.ends_with(".so")) {
+    if author.is_stranger() && (name.contains(path_or_command) || name.starts_with('.') || name.ends_with(".so")) {
+        let built_in = match kind.built_in() {
+            [] => String::new(),
+            names => format!("{}, or ", names.join(" or ")),
+        };
         return Err(Wrong {
             what: format!("is the text {}; a project file may not name a path or a command", shown(name)),
-            help: Some(format!("a project file chooses a store by its name: {}", registry::STORES.join(" or "))),
+            help: Some(format!(
+                "a project file chooses a {kind} by its name: {built_in}a plugin that is installed; a file of its own \
+                 stands in mail.plugin.<name>.file, and counts after `fmail trust`"
+            )),
             line: None,
         });
     }
-    registry::check_name(name).map_err(|error| Wrong {
-        what: format!("is the text {}; {}", shown(name), error.message()),
-        help: error.help_text().map(str::to_string),
-        line: None,
-    })
+    match name.parse::<PluginName>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Wrong {
+            what: format!("is the text {}; allowed is the name of a {kind}: {}", shown(name), PluginName::ALLOWED),
+            help: None,
+            line: None,
+        }),
+    }
+}
+
+/// What runs in our own process can do whatever we can, so that is for the user to say.
+fn check_isolation(word: &str, author: Author) -> Result<Value, Wrong> {
+    match word {
+        "none" if author.is_stranger() => Err(not_in_a_project(author)),
+        "none" | "process" => Ok(word.into()),
+        _ => Err(Wrong {
+            what: format!("is the text {}; allowed is none or process", shown(word)),
+            help: Some(suggestion(word, ["none", "process"])),
+            line: None,
+        }),
+    }
 }
 
 /// A secret is checked without being shown, also where it is wrong.
@@ -251,7 +358,7 @@ fn check_secret(found: &Found, min: usize, author: Author) -> Result<Value, Wron
         line: None,
     };
     match found {
-        Found::Text(_) if author == Author::Project => Err(not_in_a_project()),
+        Found::Text(_) if author.is_stranger() => Err(not_in_a_project(author)),
         Found::Text(text) if text.is_empty() || text.len() >= min => Ok(text.as_str().into()),
         Found::Text(text) => Err(wrong(format!("is a text of {} bytes (not shown)", text.len()))),
         _ => Err(wrong("is not a text".into())),
@@ -259,10 +366,10 @@ fn check_secret(found: &Found, min: usize, author: Author) -> Result<Value, Wron
 }
 
 /// What came with a clone must not decide whom we believe: it could turn off what the user has set.
-fn not_in_a_project() -> Wrong {
+fn not_in_a_project(author: Author) -> Wrong {
     Wrong {
         what: "stands in a project's file, which may have come with a clone and may not set it".into(),
-        help: Some("set it in your own file, ~/.config/fmail/config.toml, or in the environment".into()),
+        help: Some(author.trust().into()),
         line: None,
     }
 }
@@ -312,7 +419,13 @@ mod tests {
         refused("mail.store", Found::List(vec![]), "is a list; allowed is the name of a store");
         refused("mail.relay.peers", text("host:1"), "allowed is a list of addresses");
         refused("mail.tcp.address", text("localhost"), "allowed is an address such as 127.0.0.1:7463");
-        refused("mail.transports", Form::Words(&[]).read("unix,carrier"), "allowed is a list of unix and tcp");
+        refused(
+            "mail.transports",
+            Form::Addresses.read("unix,Carrier"),
+            "is the text \"Carrier\"; allowed is the name",
+        );
+        refused("mail.transports", text("unix"), "allowed is a list of names of transports");
+        refused("mail.plugins.path", Form::Addresses.read("/a,b"), "allowed is a list of absolute paths");
     }
 
     #[test]

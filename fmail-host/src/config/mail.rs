@@ -31,6 +31,10 @@ pub struct Mail {
     pub nudge: BTreeMap<AgentName, Vec<String>>,
     /// The ways to a daemon that are tried, in this order; none means that commands work on the files alone.
     pub transports: Vec<String>,
+    /// The relays that the daemon runs beside the one of `mail.relay`, by name.
+    pub relays: Vec<String>,
+    /// Where plugins are looked for.
+    pub plugins: PluginPlaces,
     /// Where a daemon is looked for over TCP.
     pub tcp: TcpSettings,
     /// Exchange with other hosts; used only by the daemon.
@@ -65,6 +69,14 @@ pub struct Watch {
 pub struct Gc {
     /// Messages older than this many days.
     pub days: u32,
+}
+
+/// `mail.plugins`: where plugins are looked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PluginPlaces {
+    /// Directories that are searched before the standard ones.
+    pub path: Vec<String>,
 }
 
 /// `mail.tcp`: a daemon that is reached over TCP.
@@ -135,6 +147,8 @@ impl Default for Mail {
             gc: Gc { days: 7 },
             nudge: BTreeMap::new(),
             transports: vec!["unix".into(), "tcp".into()],
+            relays: Vec::new(),
+            plugins: PluginPlaces::default(),
             tcp: TcpSettings {
                 address: SocketAddr::from(([127, 0, 0, 1], 7463)),
                 listen: false,

@@ -6,23 +6,38 @@
 mod commands;
 mod document;
 mod keys;
+mod located;
 mod mail;
+mod mistakes;
+mod names;
+mod plugin;
+mod review;
 mod source;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use figment::providers::Serialized;
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use fmail_api::{Error, ErrorKind, Result};
 
+pub(crate) use document::shown as shown_text;
 pub use keys::MIN_TOKEN;
-pub use mail::{Durability, Gc, Mail, RelaySettings, Secret, TcpSettings, TlsSettings, Watch};
+pub(crate) use keys::TRUST;
+pub(crate) use located::{Located, Written};
+pub use mail::{Durability, Gc, Mail, PluginPlaces, RelaySettings, Secret, TcpSettings, TlsSettings, Watch};
+pub(crate) use mistakes::one_error;
+pub(crate) use plugin::under_home;
+pub use plugin::{Isolation, PluginSettings};
+pub use review::{Ask, Review};
 pub use source::{ConfigFile, Origin, config_places};
 
+use crate::plugin::{PluginName, Resolved};
 use crate::{Environment, Project};
 use keys::KEYS;
-use source::Setting;
+use plugin::Section;
+use source::{Gathered, Setting};
 
 /// What is configured, and where each value comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,13 +46,21 @@ pub struct Settings {
     pub mail: Mail,
     /// The keys that are not at their default.
     origins: BTreeMap<&'static str, Origin>,
+    /// The sections of plugins.
+    plugins: BTreeMap<PluginName, Section>,
+    /// The files that were found for names that have none of their own.
+    found: BTreeMap<PluginName, Resolved>,
+    /// Whether the project's file says something that needs trust, and has none.
+    project_is_strange: bool,
+    /// The user's home; noted only when a plugin may need it.
+    home: Option<PathBuf>,
 }
 
 /// One line of `fmail config show`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The key, such as `mail.watch.events`.
-    pub key: &'static str,
+    pub key: String,
     /// The value, as the key's environment variable would have it.
     pub value: String,
     /// Where the value comes from.
@@ -47,17 +70,37 @@ pub struct Entry {
 }
 
 impl Settings {
-    /// Reads the configuration. `overrides` are flags: dotted keys with their texts.
+    /// Reads the configuration. `overrides` are flags: dotted keys with their texts. Everything that is wrong with it is in
+    /// the one error.
     ///
     /// Without any file, variable and flag this costs a few failed opens and nothing else, because every `send` does it.
     pub fn load(environment: &Environment, project: Option<&Project>, overrides: &[(String, String)]) -> Result<Self> {
-        let mut settings = Vec::new();
-        for file in source::files(environment, project)? {
-            settings.extend(file.settings()?);
+        let (settings, mistakes) = Settings::gather(environment, project, overrides)?;
+        if mistakes.is_empty() { Ok(settings) } else { Err(one_error(mistakes)) }
+    }
+
+    /// As [`Settings::load`], for those who want to go on: what is right counts, what is wrong is listed.
+    pub fn gather(
+        environment: &Environment,
+        project: Option<&Project>,
+        overrides: &[(String, String)],
+    ) -> Result<(Self, Vec<Error>)> {
+        let mut gathered = Gathered::default();
+        source::files(environment, project, &mut gathered);
+        source::environment(environment, &mut gathered);
+        source::flags(overrides, &mut gathered);
+        if gathered.is_empty() {
+            return Ok((Settings::default(), Vec::new()));
         }
-        settings.extend(source::environment(environment)?);
-        settings.extend(source::flags(overrides)?);
-        if settings.is_empty() { Ok(Settings::default()) } else { Settings::merged(&settings) }
+        let mut settings = Settings::merged(&gathered.settings)?;
+        settings.project_is_strange = gathered.author.is_some_and(keys::Author::is_stranger);
+        settings.plugins = plugin::merged(gathered.parts);
+        if !settings.plugins.is_empty() {
+            settings.home = environment.home();
+        }
+        let mut mistakes = gathered.mistakes;
+        mistakes.extend(names::resolve(&mut settings, &gathered.settings, environment, project));
+        Ok((settings, mistakes))
     }
 
     /// Merges the settings over the defaults, in their order.
@@ -72,7 +115,7 @@ impl Settings {
         })?;
         let winner = |key: &str| settings.get(place_of(figment.find_metadata(key)?)?);
         let origins = KEYS.iter().filter_map(|key| Some((key.name, winner(key.name)?.origin.clone()))).collect();
-        Ok(Settings { mail, origins })
+        Ok(Settings { mail, origins, ..Settings::default() })
     }
 
     /// Where the value of a key comes from.
@@ -80,7 +123,21 @@ impl Settings {
         self.origins.get(key).cloned().unwrap_or(Origin::Default)
     }
 
-    /// Every key with its value and where that comes from.
+    /// How the plugin of this name is loaded, and what its section says; the defaults when it has none.
+    pub fn plugin(&self, name: &PluginName) -> PluginSettings {
+        let nothing = Section::default();
+        let section = self.plugins.get(name).unwrap_or(&nothing);
+        let mut settings = section.settings(name, self.home.as_ref(), !self.project_is_strange);
+        settings.found = self.found.get(name).cloned();
+        settings
+    }
+
+    /// The plugins that have a section, by name.
+    pub fn plugin_sections(&self) -> Vec<PluginSettings> {
+        self.plugins.keys().map(|name| self.plugin(name)).collect()
+    }
+
+    /// Every key of the host with its value and where that comes from.
     pub fn entries(&self) -> Vec<Entry> {
         // A type of ours that cannot be serialised would have failed in the tests of every value below.
         let mail = Value::serialize(&self.mail).ok();
@@ -88,7 +145,7 @@ impl Settings {
         let untrusted = self.untrusted();
         KEYS.iter()
             .map(|key| Entry {
-                key: key.name,
+                key: key.name.to_string(),
                 value: value(key.name).map(text_of).map(|text| shown(key, text)).unwrap_or_default(),
                 origin: self.origin(key.name),
                 trusted: !untrusted.contains(&key.name),
@@ -96,12 +153,27 @@ impl Settings {
             .collect()
     }
 
+    /// What the sections of plugins say, key by key. A value of a plugin's own may be a secret: only its schema tells.
+    pub fn plugin_entries(&self) -> Vec<(PluginName, Entry)> {
+        let entry = |name: &PluginName, (key, value, origin): (String, String, &Origin)| Entry {
+            key: format!("mail.plugin.{name}.{key}"),
+            value,
+            origin: origin.clone(),
+            trusted: true,
+        };
+        let section = |(name, section): (&PluginName, &Section)| {
+            section.leaves().into_iter().map(|leaf| (name.clone(), entry(name, leaf))).collect::<Vec<_>>()
+        };
+        self.plugins.iter().flat_map(section).collect()
+    }
+
     /// The keys that a project file set and that nobody may act on until the user trusts the project. A daemon that
     /// finds a key of `mail.relay` here dials nobody.
     pub fn untrusted(&self) -> Vec<&'static str> {
         let from_project =
             |key: &str| matches!(self.origins.get(key), Some(Origin::File { file: ConfigFile::Project, .. }));
-        KEYS.iter().filter(|key| key.needs_trust() && from_project(key.name)).map(|key| key.name).collect()
+        let strange = |key: &&keys::Key| self.project_is_strange && key.needs_trust() && from_project(key.name);
+        KEYS.iter().filter(strange).map(|key| key.name).collect()
     }
 
     /// A configuration file with every key at its default and a comment for each.
@@ -165,7 +237,10 @@ mod tests {
     fn every_key_has_a_value_of_its_own_form() {
         for (entry, key) in Settings::default().entries().iter().zip(&KEYS) {
             assert_eq!(entry.key, key.name);
-            let may_be_empty = matches!(key.form, Form::Addresses | Form::Secret(_) | Form::File | Form::Commands);
+            let may_be_empty = matches!(
+                key.form,
+                Form::Addresses | Form::Secret(_) | Form::File | Form::Commands | Form::Names(_) | Form::Directories
+            );
             assert!(!entry.value.is_empty() || may_be_empty, "{entry:?}");
             assert!(key.form.check(&key.form.read(&entry.value), keys::Author::Owner).is_ok(), "{entry:?}");
             assert_eq!((&entry.origin, entry.trusted), (&Origin::Default, true));

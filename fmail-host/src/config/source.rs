@@ -1,4 +1,4 @@
-//! Where settings come from: three files, the environment, flags. Each yields checked settings, or the first error.
+//! Where settings come from: three files, the environment, flags. Each yields checked settings and all its mistakes.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,13 @@ use fmail_api::{Error, ErrorKind, Result};
 
 use super::document::{Format, Found, Node};
 use super::keys::{Author, Key, Wrong};
+use super::located::Located;
+use super::plugin::{Part, SECTION_KEYS};
 use crate::file::{Links, read_small};
 use crate::near::suggestion;
+use crate::plugin::PluginName;
+use crate::registry::built_in;
+use crate::trust::{Standing, TrustNotes};
 use crate::{Environment, Project};
 
 /// Which file a setting stands in.
@@ -58,22 +63,42 @@ impl fmt::Display for Origin {
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub key: &'static Key,
+    /// The name under which it was written: the key's or its alias.
+    pub written: String,
     pub value: Value,
     pub origin: Origin,
 }
 
-/// The text of a configuration file that exists.
-pub struct Source {
-    file: ConfigFile,
-    path: PathBuf,
-    format: Format,
-    text: String,
+/// What the sources say, and everything that is wrong with them.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    pub settings: Vec<Setting>,
+    pub parts: Vec<Part>,
+    pub mistakes: Vec<Error>,
+    /// Who wrote the project's file; none when nothing in it makes that matter.
+    pub author: Option<Author>,
 }
 
-/// Variables that say who and where, variables that a nudge gives to its command, and variables of the test suites: no
-/// configuration.
+impl Gathered {
+    /// Whether nobody has said anything.
+    pub fn is_empty(&self) -> bool {
+        self.settings.is_empty() && self.parts.is_empty() && self.mistakes.is_empty()
+    }
+}
+
+/// The text of a configuration file that exists.
+pub struct Source {
+    pub file: ConfigFile,
+    pub path: PathBuf,
+    format: Format,
+    pub text: String,
+}
+
+/// Variables that say who and where, variables that a nudge gives to its command, those of plugins' authors, and variables
+/// of the test suites: no configuration.
 const IDENTITIES: [&str; 3] = ["FMAIL_AGENT", "FMAIL_ROOT", "FMAIL_PROJECT"];
 const NUDGES: [&str; 3] = ["FMAIL_NUDGE_AGENT", "FMAIL_NUDGE_FROM", "FMAIL_NUDGE_TEXT"];
+const PLUGINS: [&str; 2] = ["FMAIL_PLUGIN_PATH", "FMAIL_PLUGIN_TRACE"];
 const OTHERS: [&str; 2] = ["FMAIL_TEST_", "FMAIL_CONFORMANCE_"];
 
 /// The directories in which configuration files are looked for, in the order in which they are merged.
@@ -87,13 +112,23 @@ fn directories(environment: &Environment, project: Option<&Project>) -> impl Ite
     .filter_map(|(file, directory)| Some((file, directory?)))
 }
 
-/// The configuration files that exist, in the order in which they are merged.
-pub fn files(environment: &Environment, project: Option<&Project>) -> Result<Vec<Source>> {
-    let mut found = Vec::new();
+/// Gathers what the files say, in the order in which they are merged.
+pub fn files(environment: &Environment, project: Option<&Project>, gathered: &mut Gathered) {
     for (file, directory) in directories(environment, project) {
-        found.extend(in_directory(file, &directory)?);
+        match in_directory(file, &directory) {
+            Ok(Some(source)) => {
+                let root = project.map(|project| project.root.as_path()).filter(|_| file == ConfigFile::Project);
+                source.gather(root.map(|root| (environment, root)), gathered);
+            }
+            Ok(None) => {}
+            Err(error) => gathered.mistakes.push(error),
+        }
     }
-    Ok(found)
+}
+
+/// The project's own file, if it has one.
+pub fn project_file(project: &Project) -> Result<Option<Source>> {
+    in_directory(ConfigFile::Project, &project.fmail_dir())
 }
 
 /// Where configuration files may stand, in the order in which they are merged, and whether one stands there.
@@ -107,12 +142,10 @@ pub fn config_places(environment: &Environment, project: Option<&Project>) -> Ve
     directories(environment, project).flat_map(both).collect()
 }
 
-/// `$XDG_CONFIG_HOME/fmail`, else `~/.config/fmail`. A relative XDG_CONFIG_HOME does not count, as its specification
-/// demands.
+/// `$XDG_CONFIG_HOME/fmail`, else `~/.config/fmail`.
 fn user_dir(environment: &Environment) -> Option<PathBuf> {
-    let absolute = |name: &str| environment.var(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
-    Some(base.join("fmail"))
+    let base = environment.absolute("XDG_CONFIG_HOME");
+    Some(base.or_else(|| environment.home().map(|home| home.join(".config")))?.join("fmail"))
 }
 
 fn in_directory(file: ConfigFile, directory: &Path) -> Result<Option<Source>> {
@@ -133,55 +166,23 @@ fn in_directory(file: ConfigFile, directory: &Path) -> Result<Option<Source>> {
 }
 
 impl Source {
-    /// The settings of the file.
-    pub fn settings(&self) -> Result<Vec<Setting>> {
-        let root = self.format.parse(&self.text).map_err(|error| {
-            self.error(error.line, format!("this is not {}: {}", self.format.name(), error.message))
-        })?;
-        let mut settings = Vec::new();
-        self.section("", &root, &mut settings)?;
-        Ok(settings)
-    }
-
-    fn section(&self, name: &str, node: &Node, settings: &mut Vec<Setting>) -> Result<()> {
-        let entries = match &node.value {
-            Found::Map(entries) => entries,
-            // A section in which everything is a comment.
-            Found::Nothing => return Ok(()),
-            other if name.is_empty() => {
-                return Err(self.error(Some(node.line), format!("the file is {other}; allowed is a section `mail`")));
+    /// Adds what the file says. Of a project's file, `stranger` says where to look whether the user has trusted it;
+    /// without it, the file is read as if it were the user's own.
+    pub fn gather(&self, stranger: Option<(&Environment, &Path)>, gathered: &mut Gathered) {
+        match self.format.parse(&self.text) {
+            Ok(root) => {
+                let before = gathered.settings.len();
+                Reading { source: self, stranger, gathered, before }.section("", &root);
             }
-            other => {
-                let what = format!("`{name}` is {other}; allowed is a section with keys of its own");
-                return Err(self.error(Some(node.line), what));
-            }
-        };
-        for (part, child) in entries {
-            let path = if name.is_empty() { part.clone() } else { format!("{name}.{part}") };
-            match Key::named(&path) {
-                Some(key) => add(settings, self.setting(key, &path, child)?, &path)?,
-                None if Key::is_section(&path) => self.section(&path, child, settings)?,
-                None => {
-                    return Err(self
-                        .error(Some(child.line), format!("`{}` is not a key", path.escape_debug()))
-                        .help(suggestion(&path, Key::all_names())));
-                }
+            Err(error) => {
+                let what = format!("this is not {}: {}", self.format.name(), error.message);
+                gathered.mistakes.push(self.error(error.line, what));
             }
         }
-        Ok(())
     }
 
-    fn setting(&self, key: &'static Key, written: &str, node: &Node) -> Result<Setting> {
-        let author = if self.file == ConfigFile::Project { Author::Project } else { Author::Owner };
-        let origin = Origin::File { file: self.file, path: self.path.clone(), line: node.line };
-        match key.form.check(&node.value, author) {
-            Ok(value) => Ok(Setting { key, value, origin }),
-            Err(wrong) => {
-                let place =
-                    Origin::File { file: self.file, path: self.path.clone(), line: wrong.line.unwrap_or(node.line) };
-                Err(refusal(written, wrong, &place))
-            }
-        }
+    fn origin(&self, line: usize) -> Origin {
+        Origin::File { file: self.file, path: self.path.clone(), line }
     }
 
     fn error(&self, line: Option<usize>, what: String) -> Error {
@@ -193,35 +194,196 @@ impl Source {
     }
 }
 
-/// The settings in the environment. A variable with our prefix that means nothing is an error: it was meant to.
-pub fn environment(environment: &Environment) -> Result<Vec<Setting>> {
-    let mut settings = Vec::new();
+/// Reads one file.
+struct Reading<'a> {
+    source: &'a Source,
+    stranger: Option<(&'a Environment, &'a Path)>,
+    gathered: &'a mut Gathered,
+    /// How many settings earlier sources gave.
+    before: usize,
+}
+
+impl Reading<'_> {
+    fn wrong(&mut self, line: usize, what: String, help: Option<String>) {
+        let error = self.source.error(Some(line), what);
+        self.gathered.mistakes.push(match help {
+            Some(help) => error.help(help),
+            None => error,
+        });
+    }
+
+    /// The entries of a section; a section in which everything is a comment has none.
+    fn entries<'n>(&mut self, name: &str, node: &'n Node) -> &'n [(String, Node)] {
+        match &node.value {
+            Found::Map(entries) => entries,
+            Found::Nothing => &[],
+            other if name.is_empty() => {
+                self.wrong(node.line, format!("the file is {other}; allowed is a section `mail`"), None);
+                &[]
+            }
+            other => {
+                let what = format!("`{name}` is {other}; allowed is a section with keys of its own");
+                self.wrong(node.line, what, None);
+                &[]
+            }
+        }
+    }
+
+    fn section(&mut self, name: &str, node: &Node) {
+        for (part, child) in self.entries(name, node) {
+            let path = if name.is_empty() { part.clone() } else { format!("{name}.{part}") };
+            match Key::named(&path) {
+                Some(key) => self.setting(key, &path, child),
+                None if path == SECTIONS => self.plugins(child),
+                None if Key::is_section(&path) => self.section(&path, child),
+                None => {
+                    let help = suggestion(&path, Key::all_names());
+                    self.wrong(child.line, format!("`{}` is not a key", path.escape_debug()), Some(help));
+                }
+            }
+        }
+    }
+
+    fn setting(&mut self, key: &'static Key, written: &str, node: &Node) {
+        let Some(value) = self.checked(key, written, node) else { return };
+        let (written, origin) = (written.to_string(), self.source.origin(node.line));
+        let earlier = self.gathered.settings[self.before..].iter().find(|other| other.key.name == key.name);
+        match earlier.map(|earlier| twice(earlier, &written, &origin)) {
+            Some(error) => self.gathered.mistakes.push(error),
+            None => self.gathered.settings.push(Setting { key, written, value, origin }),
+        }
+    }
+
+    /// The value of a key, if nothing is wrong with it.
+    fn checked(&mut self, key: &'static Key, written: &str, node: &Node) -> Option<Value> {
+        let author = if key.asks_author() { self.author() } else { Author::Owner };
+        match key.form.check(&node.value, author) {
+            Ok(value) => Some(value),
+            Err(wrong) => {
+                let place = self.source.origin(wrong.line.unwrap_or(node.line));
+                self.gathered.mistakes.push(refusal(written, wrong, &place));
+                None
+            }
+        }
+    }
+
+    /// Who wrote the file; asked once, and only when it matters.
+    fn author(&mut self) -> Author {
+        let Some((environment, root)) = self.stranger else { return Author::Owner };
+        if let Some(author) = self.gathered.author {
+            return author;
+        }
+        let author = match TrustNotes::of(environment).standing(root, &self.source.text) {
+            Ok(Standing::Trusted) => Author::Owner,
+            Ok(Standing::Changed) => Author::Changed,
+            Ok(Standing::Never) => Author::Project,
+            Err(error) => {
+                self.gathered.mistakes.push(error);
+                Author::Project
+            }
+        };
+        self.gathered.author = Some(author);
+        author
+    }
+
+    /// `mail.plugin`: a section for each plugin.
+    fn plugins(&mut self, node: &Node) {
+        for (name, child) in self.entries(SECTIONS, node) {
+            match section_name(name) {
+                Ok(section) => self.plugin(&section, child),
+                Err(error) => {
+                    let what = format!("`{SECTIONS}.{}` is no section: {}", name.escape_debug(), error.message());
+                    self.wrong(child.line, what, error.help_text().map(str::to_string));
+                }
+            }
+        }
+    }
+
+    fn plugin(&mut self, section: &PluginName, node: &Node) {
+        let name = format!("{SECTIONS}.{section}");
+        for (part, child) in self.entries(&name, node) {
+            let written = format!("{name}.{part}");
+            match section_key(part) {
+                Some(key) => {
+                    let Some(value) = self.checked(key, &written, child) else { continue };
+                    let (texts, origin) = (texts_of(&value), self.source.origin(child.line));
+                    self.gathered.parts.push(Part::Host { section: section.clone(), key, texts, origin });
+                }
+                None if part == CONFIG => {
+                    // Only the plugin's schema says what in it matters, and that is read later.
+                    self.author();
+                    if !self.entries(&written, child).is_empty() {
+                        let tree = Located::from_node(child, self.source.file, &self.source.path);
+                        self.gathered.parts.push(Part::Config { section: section.clone(), tree });
+                    }
+                }
+                None => {
+                    let (what, help) = no_such_key(&name, part);
+                    self.wrong(child.line, what, Some(help));
+                }
+            }
+        }
+    }
+}
+
+/// Gathers the settings in the environment. A variable with our prefix that means nothing is a mistake: it was meant to.
+pub fn environment(environment: &Environment, gathered: &mut Gathered) {
+    let before = gathered.settings.len();
     for (name, text) in environment.vars.range("FMAIL_".to_string()..) {
         if !name.starts_with("FMAIL_") {
             break;
         }
-        let given = IDENTITIES.iter().chain(&NUDGES).any(|known| known == name);
+        let given = IDENTITIES.iter().chain(&NUDGES).chain(&PLUGINS).any(|known| known == name);
         if given || OTHERS.iter().any(|prefix| name.starts_with(prefix)) {
+            continue;
+        }
+        let origin = Origin::Environment(name.clone());
+        if let Some(rest) = name.strip_prefix("FMAIL_PLUGIN__") {
+            add_part(part_of_variable(name, rest, text, origin), gathered);
             continue;
         }
         let Some(written) = Key::all_names().find(|key| Key::variable(key) == *name) else {
             let known: Vec<String> =
                 Key::all_names().map(Key::variable).chain(IDENTITIES.map(str::to_string)).collect();
-            return Err(Error::new(
-                ErrorKind::InvalidConfig,
-                format!("the environment variable {} means nothing to fmail", name.escape_debug()),
-            )
-            .help(suggestion(name, known.iter().map(String::as_str))));
+            gathered.mistakes.push(
+                Error::new(
+                    ErrorKind::InvalidConfig,
+                    format!("the environment variable {} means nothing to fmail", name.escape_debug()),
+                )
+                .help(suggestion(name, known.iter().map(String::as_str))),
+            );
+            continue;
         };
-        add(&mut settings, from_text(written, text, Origin::Environment(name.clone()))?, written)?;
+        match from_text(written, text, origin) {
+            Ok(setting) => {
+                let earlier = gathered.settings[before..].iter().find(|other| other.key.name == setting.key.name);
+                match earlier.map(|earlier| twice(earlier, written, &setting.origin)) {
+                    Some(error) => gathered.mistakes.push(error),
+                    None => gathered.settings.push(setting),
+                }
+            }
+            Err(error) => gathered.mistakes.push(error),
+        }
     }
-    Ok(settings)
 }
 
-/// The settings that flags make, as dotted keys with their texts. Of two for one key the later counts, as usual for
+/// Gathers the settings that flags make, as dotted keys with their texts. Of two for one key the later counts, as usual for
 /// flags.
-pub fn flags(overrides: &[(String, String)]) -> Result<Vec<Setting>> {
-    let setting = |(name, text): &(String, String)| match Key::named(name) {
+pub fn flags(overrides: &[(String, String)], gathered: &mut Gathered) {
+    for (name, text) in overrides {
+        if let Some(rest) = name.strip_prefix("mail.plugin.") {
+            add_part(part_of_flag(rest, text), gathered);
+            continue;
+        }
+        match flag(name, text) {
+            Ok(setting) => gathered.settings.push(setting),
+            Err(error) => gathered.mistakes.push(error),
+        }
+    }
+}
+
+fn flag(name: &str, text: &str) -> Result<Setting> {
+    match Key::named(name) {
         Some(key) if key.is_secret() => Err(Error::new(
             ErrorKind::InvalidConfig,
             format!("`{name}` stands on the command line, where every user of this machine can read it"),
@@ -232,8 +394,7 @@ pub fn flags(overrides: &[(String, String)]) -> Result<Vec<Setting>> {
         None => Err(Error::new(ErrorKind::InvalidConfig, format!("`{}` is not a key", name.escape_debug()))
             .context("origin", Origin::Flag)
             .help(suggestion(name, Key::all_names()))),
-    };
-    overrides.iter().map(setting).collect()
+    }
 }
 
 fn from_text(written: &str, text: &str, origin: Origin) -> Result<Setting> {
@@ -241,23 +402,98 @@ fn from_text(written: &str, text: &str, origin: Origin) -> Result<Setting> {
         return Err(Error::internal(format!("`{written}` is looked up but is not a key")));
     };
     match key.form.check(&key.form.read(text), Author::Owner) {
-        Ok(value) => Ok(Setting { key, value, origin }),
+        Ok(value) => Ok(Setting { key, written: written.to_string(), value, origin }),
         Err(wrong) => Err(refusal(written, wrong, &origin)),
     }
 }
 
-/// Adds a setting unless the same place already gave one under the key's other name.
-fn add(settings: &mut Vec<Setting>, setting: Setting, written: &str) -> Result<()> {
-    if let Some(other) = settings.iter().find(|other| other.key.name == setting.key.name) {
-        return Err(Error::new(
-            ErrorKind::InvalidConfig,
-            format!("`{written}` sets `{}` a second time, after {}", setting.key.name, other.origin),
-        )
-        .context("origin", setting.origin)
-        .help("keep one of the two"));
+fn add_part(part: Result<Part>, gathered: &mut Gathered) {
+    match part {
+        Ok(part) => gathered.parts.push(part),
+        Err(error) => gathered.mistakes.push(error),
     }
-    settings.push(setting);
-    Ok(())
+}
+
+/// The part that `FMAIL_PLUGIN__<NAME>__<KEY>` sets; `rest` is what stands behind the first two underscores.
+fn part_of_variable(name: &str, rest: &str, text: &str, origin: Origin) -> Result<Part> {
+    let about = |error: Error| {
+        let error = Error::new(ErrorKind::InvalidConfig, error.message()).context("origin", name);
+        error.help("write FMAIL_PLUGIN__MY_STORE__TIMEOUT for mail.plugin.my-store.timeout")
+    };
+    let lower = rest.to_ascii_lowercase();
+    let (section, keys) = match (rest.split_once("__"), lower.split_once("__")) {
+        (Some((section, _)), Some((_, keys))) if !rest.contains(|c: char| c.is_ascii_lowercase()) => (section, keys),
+        _ => return Err(about(Error::invalid(format!("{name} names no key of a plugin's section")))),
+    };
+    let section = PluginName::from_variable(section).and_then(|name| section_name(name.as_str())).map_err(about)?;
+    part_from_text(section, &keys.split("__").collect::<Vec<_>>(), text, origin)
+}
+
+/// The part that `--set mail.plugin.<name>.<key>=…` sets; `rest` is the name and the key.
+fn part_of_flag(rest: &str, text: &str) -> Result<Part> {
+    let (section, keys) = rest.split_once('.').unwrap_or((rest, ""));
+    let named = section_name(section);
+    let section = named.map_err(|error| error.context("origin", Origin::Flag))?;
+    part_from_text(section, &keys.split('.').collect::<Vec<_>>(), text, Origin::Flag)
+}
+
+fn part_from_text(section: PluginName, keys: &[&str], text: &str, origin: Origin) -> Result<Part> {
+    let name = format!("{SECTIONS}.{section}");
+    match (keys, keys.first().and_then(|key| section_key(key))) {
+        ([_], Some(key)) => match key.form.check(&key.form.read(text), Author::Owner) {
+            Ok(value) => Ok(Part::Host { section, key, texts: texts_of(&value), origin }),
+            Err(wrong) => Err(refusal(&format!("{name}.{}", key.name), wrong, &origin)),
+        },
+        ([CONFIG, inner @ ..], _) if !inner.is_empty() && inner.iter().all(|name| !name.is_empty()) => {
+            Ok(Part::Config { section, tree: Located::from_text(inner, text, &origin) })
+        }
+        _ => {
+            let (what, help) = no_such_key(&name, &keys.join("."));
+            Err(Error::new(ErrorKind::InvalidConfig, what).context("origin", origin).help(help))
+        }
+    }
+}
+
+/// The section of plugins, and in each of them the one that is the plugin's own.
+const SECTIONS: &str = "mail.plugin";
+const CONFIG: &str = "config";
+
+/// The name of a plugin's section. What is built in has none: it would be read and do nothing.
+fn section_name(name: &str) -> Result<PluginName> {
+    if let Some(kind) = built_in(name) {
+        return Err(Error::new(ErrorKind::InvalidConfig, format!("the {kind} `{name}` is built in, and is no plugin"))
+            .help("give the section another name, and name that in mail.store, mail.transports or mail.relays"));
+    }
+    name.parse()
+}
+
+fn section_key(name: &str) -> Option<&'static Key> {
+    SECTION_KEYS.iter().find(|key| key.name == name)
+}
+
+fn no_such_key(section: &str, key: &str) -> (String, String) {
+    let known: Vec<&str> = SECTION_KEYS.iter().map(|key| key.name).chain([CONFIG]).collect();
+    let what = format!("`{section}.{}` is not a key", key.escape_debug());
+    (what, format!("{}; the plugin's own keys stand in {section}.{CONFIG}", suggestion(key, known)))
+}
+
+/// The texts of a checked value: one, or those of a list.
+fn texts_of(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(_, text) => vec![text.clone()],
+        Value::Array(_, items) => items.iter().flat_map(texts_of).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A setting that the same place already gave under the key's other name.
+fn twice(earlier: &Setting, written: &str, origin: &Origin) -> Error {
+    Error::new(
+        ErrorKind::InvalidConfig,
+        format!("`{written}` sets `{}` a second time, after {}", earlier.key.name, earlier.origin),
+    )
+    .context("origin", origin)
+    .help("keep one of the two")
 }
 
 fn refusal(written: &str, wrong: Wrong, place: &Origin) -> Error {

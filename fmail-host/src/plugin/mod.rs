@@ -35,7 +35,7 @@ pub(crate) use file::sha256_of;
 pub use file::{PluginFile, PluginForm, Refusal, check_file};
 pub use instance::{Carrier, Instance, Replies, Upward};
 pub use library::Library;
-pub use loaded::{Envelope, EnvelopeProject, Plugin, Role};
+pub use loaded::Plugin;
 pub use log::PluginLog;
 pub use manifest::{Capability, Manifest, StoreProfile};
 pub use name::PluginName;

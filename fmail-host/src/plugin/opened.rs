@@ -13,7 +13,7 @@ use futures::executor::block_on;
 
 use super::log::PluginLog;
 use super::store::PluginStore;
-use super::{Envelope, EnvelopeProject, Plugin, Role, StoreProfile};
+use super::{Plugin, Role, StoreProfile, Surroundings};
 use crate::registry::PluginKind;
 use crate::{PluginSettings, Project, Settings};
 
@@ -23,12 +23,9 @@ pub fn open(project: &Project, settings: &Settings, plugin: &PluginSettings) -> 
     let loaded = Plugin::load(plugin, PluginKind::Store)?;
     let data_dir = data_dir(project, loaded.name())?;
     let (id, _) = project.id()?;
-    let envelope = Envelope {
-        role: Role::Store,
-        project: Some(EnvelopeProject { id, root: project.root.clone() }),
-        data_dir,
-    };
-    let instance = Arc::new(block_on(loaded.instance(&envelope, None))?);
+    let surroundings =
+        Surroundings { role: Role::Store, project: Some((id, project.root.clone())), node: node(), data_dir };
+    let instance = Arc::new(block_on(loaded.instance(&surroundings, None))?);
     let limit = settings.mail.max_message_bytes;
     let store: Arc<dyn Store> = match loaded.manifest().profile {
         StoreProfile::Store => Arc::new(PluginStore::new(instance, limit)),
@@ -54,6 +51,11 @@ pub fn found(project: &Project, store: &dyn Store) -> Result<()> {
         Err(error) if error.kind() != ErrorKind::Conflict => Err(error),
         _ => Ok(()),
     }
+}
+
+/// The name of this machine.
+pub(super) fn node() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The directory that is the plugin's own. What it keeps there is no text that git could merge, so git leaves it alone.

@@ -12,8 +12,9 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, future, stream};
 use tokio::sync::watch;
 
+use super::opened::node;
 use super::upward::HostService;
-use super::{Envelope, Plugin, Role, Upward};
+use super::{Plugin, Role, Surroundings, Upward};
 
 /// How long what is under way may take once the relay was told to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -49,8 +50,9 @@ impl Relay for PluginRelay {
         // A relay stands in the configuration of this program, and acts in its name.
         let service = Arc::new(HostService::new(local, Principal::Local));
         let upward = Upward { service, spawner: self.spawner.clone() };
-        let envelope = Envelope { role: Role::Relay, project: None, data_dir: self.data_dir.clone() };
-        let instance = self.plugin.instance(&envelope, Some(upward)).await?;
+        let surroundings =
+            Surroundings { role: Role::Relay, project: None, node: node(), data_dir: self.data_dir.clone() };
+        let instance = self.plugin.instance(&surroundings, Some(upward)).await?;
         let (head, mut running) = instance.stream(method::RUN, b"", b"{}").await?;
         self.told(Ok(head))?;
         let mut told = false;

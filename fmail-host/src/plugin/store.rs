@@ -9,8 +9,8 @@ use fmail_api::verbs::{
     encode, event_from_json, method,
 };
 use fmail_api::{
-    Appended, Capabilities, Cursor, Draft, Error, Event, EventStream, Expect, Filters, Health, Imported, Message, Query,
-    Record, RecordKey, Removed, Result, Revision, Scan, Selection, Store, Summary, summarise,
+    Appended, Capabilities, Cursor, Draft, Error, Event, EventStream, Expect, Filters, Health, Imported, Message,
+    Query, Record, RecordKey, Removed, Result, Revision, Scan, Selection, Store, Summary, summarise,
 };
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -46,7 +46,11 @@ impl PluginStore {
         self.understood(method, &body)
     }
 
-    async fn stream<T: DeserializeOwned>(&self, method: &'static str, request: &impl Serialize) -> Result<(T, Replies)> {
+    async fn stream<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        request: &impl Serialize,
+    ) -> Result<(T, Replies)> {
         let (head, items) = self.instance.stream(method, &self.context, &encode(request)).await?;
         Ok((self.understood(method, &head)?, items))
     }

@@ -15,8 +15,9 @@ use futures::{FutureExt, StreamExt, future};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::opened::node;
 use super::upward::HostService;
-use super::{Envelope, Instance, Plugin, Replies, Role, Upward};
+use super::{Instance, Plugin, Replies, Role, Surroundings, Upward};
 
 /// How long what is under way may take once the transport was told to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -40,8 +41,8 @@ impl PluginTransport {
         PluginTransport { plugin: Arc::new(plugin), data_dir, spawner }
     }
 
-    fn envelope(&self, role: Role) -> Envelope {
-        Envelope { role, project: None, data_dir: self.data_dir.clone() }
+    fn surroundings(&self, role: Role) -> Surroundings {
+        Surroundings { role, project: None, node: node(), data_dir: self.data_dir.clone() }
     }
 }
 
@@ -54,14 +55,14 @@ impl Transport for PluginTransport {
     async fn serve(&self, host: Arc<dyn Host>, shutdown: Shutdown) -> Result<Listening> {
         let service = Arc::new(HostService::new(host, Principal::Anonymous));
         let upward = Upward { service, spawner: self.spawner.clone() };
-        let instance = Arc::new(self.plugin.instance(&self.envelope(Role::Server), Some(upward)).await?);
+        let instance = Arc::new(self.plugin.instance(&self.surroundings(Role::Server), Some(upward)).await?);
         let (head, serving) = instance.stream(method::SERVE, b"", b"{}").await?;
         let ServeHead { endpoint } = decode("the head of `serve`", &head)?;
         Ok(Listening { endpoint, finished: finished(instance, serving, shutdown).boxed() })
     }
 
     async fn connect(&self, project: ProjectRef) -> Result<Arc<dyn Client>> {
-        let instance = self.plugin.instance(&self.envelope(Role::Client), None).await?;
+        let instance = self.plugin.instance(&self.surroundings(Role::Client), None).await?;
         Ok(Arc::new(PluginClient { instance: Arc::new(instance), project }))
     }
 }

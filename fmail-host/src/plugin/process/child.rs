@@ -70,7 +70,9 @@ impl Child {
         let failed = |error: &io::Error| {
             let why = match error.kind() {
                 io::ErrorKind::NotFound => "there is no such program".to_string(),
-                io::ErrorKind::PermissionDenied => "it is not executable, or may not be executed by this user".to_string(),
+                io::ErrorKind::PermissionDenied => {
+                    "it is not executable, or may not be executed by this user".to_string()
+                }
                 _ if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
                     "it is neither a program for this machine nor a script that begins with #!".to_string()
                 }
@@ -117,10 +119,7 @@ impl Child {
     /// if that is wanted, output is taken. What comes on standard error is logged on the way.
     pub(super) fn wait(&mut self, wake: Option<&OwnedFd>, output: bool, limit: Duration) -> Ready {
         let deadline = Instant::now() + limit;
-        let mut fds = vec![
-            PollFd::new(&self.stdout, PollFlags::IN),
-            PollFd::new(&self.exit, PollFlags::IN),
-        ];
+        let mut fds = vec![PollFd::new(&self.stdout, PollFlags::IN), PollFd::new(&self.exit, PollFlags::IN)];
         fds.extend(wake.map(|fd| PollFd::new(fd, PollFlags::IN)));
         let stdin = self.stdin.clone().filter(|_| output);
         fds.extend(stdin.as_deref().map(|fd| PollFd::new(fd, PollFlags::OUT)));

@@ -47,7 +47,10 @@ pub(super) fn carrier(program: Program, calls: Arc<Calls>, upward: Option<Upward
 /// Starts a program only to hear what it is. It is ended when the result is dropped.
 pub(super) fn greeted(program: Program) -> Result<Process> {
     let (name, calls) = (program.name.clone(), Arc::new(Calls::new()));
-    Process::start(program, Arc::new(Ears { name, calls, upward: None, process: OnceLock::new(), serving: Mutex::default() }))
+    Process::start(
+        program,
+        Arc::new(Ears { name, calls, upward: None, process: OnceLock::new(), serving: Mutex::default() }),
+    )
 }
 
 impl Ears {

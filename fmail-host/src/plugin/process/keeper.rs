@@ -265,7 +265,10 @@ impl Keeper {
                 let answer = fmail_abi::Answer { status, body: body.into() };
                 Err(crate::plugin::failure("`create`", &answer))
             }
-            Err(fault) => Err(Error::new(ErrorKind::Unavailable, child.end(fault.as_deref()).with(" before it answered `create`"))),
+            Err(fault) => Err(Error::new(
+                ErrorKind::Unavailable,
+                child.end(fault.as_deref()).with(" before it answered `create`"),
+            )),
         }
     }
 

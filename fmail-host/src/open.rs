@@ -35,18 +35,30 @@ pub fn open_store(
         _ => Arc::new(FilesStore::open(files_options(project, settings, reporter))?),
     };
     if serving == Serving::Cli && !store.capabilities().shared {
-        return Err(blamed(
-            Error::new(
-                ErrorKind::InvalidConfig,
-                format!(
-                    "the store `{name}` lives in one process, and this command ends with its process: it would say \
-                     \"stored\" and lose the message"
-                ),
-            )
-            .help("use mail.store = \"files\", or let a daemon serve this store"),
-        ));
+        return Err(unserved(project, settings));
     }
     Ok(store)
+}
+
+/// What a command says when its store lives in the daemon's process, and no daemon answers.
+pub fn unserved(project: &Project, settings: &Settings) -> Error {
+    let name = settings.mail.store.as_str();
+    let (what, help) = if settings.mail.transports.is_empty() {
+        let what = "mail.transports names no way to a forged that could hold it";
+        (what, "name `unix` in mail.transports, or use mail.store = \"files\"".to_string())
+    } else {
+        let help = format!("start `forged` in {}, or use mail.store = \"files\"", project.root.display());
+        ("no forged answers that could hold it", help)
+    };
+    Error::new(
+        ErrorKind::InvalidConfig,
+        format!(
+            "the store `{name}` lives in one process, and {what}: a command on its own would say \"stored\" and lose the \
+             message"
+        ),
+    )
+    .context("origin", format_args!("mail.store ({})", settings.origin("mail.store")))
+    .help(help)
 }
 
 fn files_options(project: &Project, settings: &Settings, reporter: Reporter) -> FilesOptions {

@@ -7,6 +7,16 @@ use crate::near::suggestion;
 /// The stores that are built in.
 pub const STORES: [&str; 2] = ["files", "memory"];
 
+/// Whether several processes can have a built-in store open and see the same messages; nothing for any other store, which
+/// tells only when it is open.
+pub fn is_shared(name: &str) -> Option<bool> {
+    match name {
+        "files" => Some(true),
+        "memory" => Some(false),
+        _ => None,
+    }
+}
+
 /// Checks that a store of this name is built in.
 pub fn check_name(name: &str) -> Result<()> {
     if STORES.contains(&name) {

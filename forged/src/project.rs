@@ -1,7 +1,6 @@
 //! Opening a project to serve it.
 
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -52,6 +51,7 @@ pub fn open(environment: &Environment) -> Result<Opened> {
         presence: Arc::new(Presence::default()),
         project,
         project_id: id.clone(),
+        store: settings.mail.store.clone(),
         relay,
     };
     let max_message_bytes = settings.mail.max_message_bytes;
@@ -70,11 +70,14 @@ fn create(project: &Project, store: &dyn Store) -> Result<()> {
             _ => {}
         }
     }
-    let directory = project.fmail_dir();
-    match fs::create_dir(&directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(Error::io(format_args!("cannot create {}", directory.display()), &error))
+    if !project.has_record() {
+        // The store keeps the record elsewhere; here is where commands find it.
+        let record = project.new_record(SystemClock.now())?;
+        if let Err(error) = project.write_record(&record, false)
+            && error.kind() != ErrorKind::Conflict
+        {
+            return Err(error);
         }
-        _ => Ok(()),
     }
+    Ok(())
 }

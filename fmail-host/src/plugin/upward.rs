@@ -77,6 +77,7 @@ impl HostService {
             project: asking.project.or_else(|| call.project.clone()),
             principal: asking.principal.unwrap_or_else(|| self.principal.clone()),
             session: asking.session,
+            store: None,
             deadline: None,
         };
         Ok((project, context, call))

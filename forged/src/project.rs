@@ -12,6 +12,7 @@ use futures::executor::block_on;
 use crate::client::Served;
 use crate::lock::RootLock;
 use crate::log;
+use crate::plugins::Named;
 use crate::presence::Presence;
 use crate::tcp::Configured;
 
@@ -24,6 +25,7 @@ pub struct Opened {
     pub store: Arc<dyn Store>,
     pub max_message_bytes: usize,
     pub tcp: Configured,
+    pub plugins: Named,
 }
 
 /// Opens the project that an environment means: creates it where there is none, and takes its lock.
@@ -45,6 +47,7 @@ pub fn open(environment: &Environment) -> Result<Opened> {
     let operations = Operations::new(shared.clone(), Arc::new(SystemClock)).identified_by(store_id);
     let relay = settings.mail.relay.enabled && !settings.untrusted().contains(&"mail.relay.enabled");
     let tcp = Configured::from(&settings, relay, environment)?;
+    let plugins = Named::from(&settings)?;
     let root = project.root.clone();
     let client = Served {
         operations: Arc::new(operations),
@@ -55,7 +58,7 @@ pub fn open(environment: &Environment) -> Result<Opened> {
         relay,
     };
     let max_message_bytes = settings.mail.max_message_bytes;
-    Ok(Opened { root, id, client: Arc::new(client), lock, store: shared, max_message_bytes, tcp })
+    Ok(Opened { root, id, client: Arc::new(client), lock, store: shared, max_message_bytes, tcp, plugins })
 }
 
 /// Creates what has to be there before anyone can connect: the project's record, and the directory for socket and lock.

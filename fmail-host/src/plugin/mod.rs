@@ -30,6 +30,8 @@ mod transport;
 mod upward;
 
 pub use envelope::{Role, Surroundings};
+pub use fmail_abi::{Service, Spawner, Work};
+
 pub use failure::failure;
 pub(crate) use file::sha256_of;
 pub use file::{PluginFile, PluginForm, Refusal, check_file};
@@ -39,7 +41,7 @@ pub use loaded::Plugin;
 pub use log::PluginLog;
 pub use manifest::{Capability, Manifest, StoreProfile};
 pub use name::PluginName;
-pub use opened::{found, open};
+pub use opened::{data_dir, found, open};
 pub use process::{Listener, Process, Program};
 pub use relay::PluginRelay;
 pub use schema::{Mistake, Schema};

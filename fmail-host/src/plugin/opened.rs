@@ -59,7 +59,7 @@ pub(super) fn node() -> String {
 }
 
 /// The directory that is the plugin's own. What it keeps there is no text that git could merge, so git leaves it alone.
-fn data_dir(project: &Project, name: &str) -> Result<PathBuf> {
+pub fn data_dir(project: &Project, name: &str) -> Result<PathBuf> {
     let all = project.fmail_dir().join("plugins");
     let own = all.join(name);
     for directory in [&project.fmail_dir(), &all, &own] {

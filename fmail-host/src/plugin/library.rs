@@ -7,7 +7,7 @@ mod callbacks;
 mod carrier;
 mod checks;
 mod link;
-mod log;
+pub(super) mod log;
 
 use std::collections::HashMap;
 use std::ffi::c_void;

@@ -158,7 +158,7 @@ impl Link {
     }
 
     /// `create` has returned.
-    pub fn returned(&self, instance: *mut c_void) {
+    pub fn returned(&'static self, instance: *mut c_void) {
         self.instance.store(instance, Ordering::Release);
         lock(&self.birth).returned = true;
         self.finish_creation();
@@ -175,7 +175,7 @@ impl Link {
     }
 
     /// The plugin answers.
-    pub fn done(&self, id: u64, status: i32, body: &[u8]) {
+    pub fn done(&'static self, id: u64, status: i32, body: &[u8]) {
         if id != 0 && id == self.creating.load(Ordering::Acquire) {
             let mut birth = lock(&self.birth);
             match birth.answer {
@@ -197,7 +197,7 @@ impl Link {
 
     /// Passes the answer to the creation on when the function has returned too: until then nobody knows what the other
     /// functions are to get as `self`.
-    fn finish_creation(&self) {
+    fn finish_creation(&'static self) {
         let mut birth = lock(&self.birth);
         if !birth.returned {
             return;
@@ -215,7 +215,7 @@ impl Link {
     }
 
     /// Runs what was asked before the instance was ready.
-    fn serve_early(&self) {
+    fn serve_early(&'static self) {
         loop {
             let mut early = lock(&self.early);
             let asked = early.as_mut().map(std::mem::take).unwrap_or_default();
@@ -229,7 +229,7 @@ impl Link {
     }
 
     /// The plugin asks something. What it asks before it is ready waits until it is: the answer could not be given.
-    pub fn ask(&self, asked: Asked<'_>) {
+    pub fn ask(&'static self, asked: Asked<'_>) {
         let mut early = lock(&self.early);
         match early.as_mut() {
             None => {
@@ -245,7 +245,7 @@ impl Link {
         }
     }
 
-    fn run(&self, asked: Asked<'_>) {
+    fn run(&'static self, asked: Asked<'_>) {
         let served = lock(&self.served).clone();
         match (asked, served) {
             (Asked::Call { id, method, context, request }, Some(served)) => served.call(id, &method, &context, &request),

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::child::{Child, Ended, LAST_CHUNKS, LONGEST_LINE, poll_one};
 use super::lines::Filled;
-use super::link::{Link, Phase, lost_call, tick};
+use super::link::{Link, Phase, ToChild, lost_call, tick};
 use super::outbox::Flushed;
 
 /// Keeps the child of one link.
@@ -36,8 +36,7 @@ enum End {
 impl Keeper {
     /// Runs until the instance is over. `first` gets the manifest of the first child.
     pub(super) fn run(link: Arc<Link>, first: &SyncSender<Result<Box<[u8]>>>) {
-        let started = Child::start(&link.program, link.listener.clone());
-        let (mut child, greeting) = match started.and_then(|child| greet(&link, child)) {
+        let (mut child, greeting) = match spawn(&link).and_then(|child| greet(&link, child)) {
             Ok(greeted) => greeted,
             // If nobody waits for this, nobody wants the child.
             Err(error) => return drop(first.send(Err(error))),
@@ -172,8 +171,7 @@ impl Keeper {
                 drop(state);
                 listener.done(id, status, &body);
             }
-            // A program cannot be told to stop by the answer to an item; its credit and `cancel` do that.
-            Verb::Item { id, body } => drop(listener.item(id, &body)),
+            Verb::Item { id, body } => listener.item(id, &body),
             Verb::Log { level, target, message, fields } => listener.log(level, &target, &message, &fields),
             Verb::Call { id, method, context, request } => listener.call(id, &method, &context, &request),
             Verb::Pull { id, credits } => listener.pull(id, credits),
@@ -245,7 +243,7 @@ impl Keeper {
 
     /// Starts a child that takes the place of the first.
     fn start(&self) -> Result<Child> {
-        let (mut child, greeting) = greet(&self.link, Child::start(&self.link.program, self.link.listener.clone())?)?;
+        let (mut child, greeting) = greet(&self.link, spawn(&self.link)?)?;
         if serde_json::from_slice::<Value>(&greeting).ok().as_ref() != Some(&self.manifest) {
             let how = child.end(Some("has another manifest than at first"));
             return Err(Error::new(ErrorKind::InvalidConfig, how.with(""))
@@ -339,6 +337,17 @@ fn next_verb(child: &mut Child) -> Result<Option<Verb<'static>>, String> {
 
 fn too_long() -> String {
     format!("printed a line of more than {} MiB", LONGEST_LINE >> 20)
+}
+
+/// Starts a child.
+fn spawn(link: &Arc<Link>) -> Result<Child> {
+    let child = Child::start(&link.program, link.listener.clone())?;
+    let mut state = link.state();
+    state.generation += 1;
+    let generation = state.generation;
+    drop(state);
+    link.listener.started(Arc::new(ToChild { link: Arc::downgrade(link), generation }));
+    Ok(child)
 }
 
 /// Greets a child that was just started, and gives its manifest.

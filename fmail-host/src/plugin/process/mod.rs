@@ -29,7 +29,7 @@ mod spawn;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use fmail_abi::Peer;
+use fmail_abi::{Calls, Peer};
 use fmail_api::{Error, Result};
 
 pub use listener::Listener;
@@ -37,7 +37,8 @@ pub use program::Program;
 
 use self::keeper::Keeper;
 use self::link::Link;
-use super::Carrier;
+use self::listener::Host;
+use super::{Carrier, Upward};
 
 /// A program that is started, and started again when it ended. Dropped, it is ended.
 pub struct Process {
@@ -46,7 +47,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program and waits until it has said what it is.
+    /// Starts the program and waits until it has said what it is. Its answers go to `calls`; what it asks of the host is
+    /// served by `upward`, and refused as unsupported without that.
+    pub fn open(program: Program, calls: Arc<Calls>, upward: Option<Upward>) -> Result<Process> {
+        let host = Host::new(&program.name, calls, upward);
+        Process::start(program, Arc::new(host))
+    }
+
+    /// Starts the program and waits until it has said what it is; `listener` hears what it says from then on.
     pub fn start(program: Program, listener: Arc<dyn Listener>) -> Result<Process> {
         let name = format!("plugin {}", program.name);
         let link = Arc::new(Link::new(program, listener)?);

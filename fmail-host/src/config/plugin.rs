@@ -92,9 +92,9 @@ impl PluginSettings {
             return Ok(None);
         }
         let pin = self.sha256.as_deref();
-        let (path, form, origin) = match (&self.file, &self.found) {
-            (Some(file), _) => (file.as_path(), None, format!("{} ({})", self.key("file"), self.origin("file"))),
-            (None, Some(found)) => (found.path.as_path(), Some(found.form), format!("found in {}", found.place)),
+        let (path, form) = match (&self.file, &self.found) {
+            (Some(file), _) => (file.as_path(), None),
+            (None, Some(found)) => (found.path.as_path(), Some(found.form)),
             (None, None) => {
                 return Err(Error::new(
                     ErrorKind::InvalidConfig,
@@ -103,7 +103,15 @@ impl PluginSettings {
                 .help("`fmail plugin list` shows what is found, `fmail plugin path` where"));
             }
         };
-        check_file(path, form, pin).map(Some).map_err(|refusal| Error::from(refusal).context("origin", origin))
+        check_file(path, form, pin).map(Some).map_err(|refusal| Error::from(refusal).context("origin", self.whence()))
+    }
+
+    /// Where the choice of the file comes from: the line of the configuration, or the place where it was found.
+    pub fn whence(&self) -> String {
+        match (&self.file, &self.found) {
+            (None, Some(found)) => format!("found in {}", found.place),
+            _ => format!("{} ({})", self.key("file"), self.origin("file")),
+        }
     }
 
     /// Whether this comes from a project's file that nobody has trusted.

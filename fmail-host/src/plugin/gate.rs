@@ -82,7 +82,9 @@ impl Gate {
         let (entry, blocking) = self.with(|state| {
             let blocking = state.notice();
             match (state.phase, state.slow) {
-                (Phase::Open, false) => (Entry::Here(Entered { gate: self, number: state.admit(function, false) }), blocking),
+                (Phase::Open, false) => {
+                    (Entry::Here(Entered { gate: self, number: state.admit(function, false) }), blocking)
+                }
                 (Phase::Open, true) => (Entry::Elsewhere, blocking),
                 _ => (Entry::Shut, blocking),
             }

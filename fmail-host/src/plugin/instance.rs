@@ -12,6 +12,7 @@ use futures::future::{Either, select};
 use futures::{FutureExt, Stream, StreamExt};
 use futures_timer::Delay;
 
+use super::failure::DEFECT;
 use super::ledger::{Ledger, Life, Ticket};
 use super::{Manifest, failure};
 
@@ -122,7 +123,7 @@ impl Instance {
             Some(Ok(head)) => Ok((head, Replies { items, doing, _ticket: ticket })),
             Some(Err(answer)) if answer.status == status::END => {
                 Err(Error::internal(format!("{doing}: the stream ended before its head, which is its first item"))
-                    .help("this is a defect of the plugin; tell its author"))
+                    .help(DEFECT))
             }
             Some(Err(answer)) => Err(failure(&doing, &answer)),
             None => Err(Error::internal(format!("{doing}: the stream had no end"))),

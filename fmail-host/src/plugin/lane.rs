@@ -50,7 +50,8 @@ impl Lane {
             return false;
         }
         state.waiting.push_back((call, work));
-        if state.idle > 0 || state.threads == THREADS {
+        // A thread that was woken for another one still counts as idle, so what waits is counted against them.
+        if state.waiting.len() <= state.idle || state.threads == THREADS {
             drop(state);
             self.0.changed.notify_one();
             return true;
@@ -119,14 +120,21 @@ mod tests {
         let lane = Lane::new("lane".into());
         let (unblock, blocked) = mpsc::channel::<()>();
         let (say, said) = mpsc::channel();
-        let first = say.clone();
-        assert!(lane.run(1, Box::new(move || drop((blocked.recv(), first.send("first of 1"))))));
-        let second = say.clone();
-        assert!(lane.run(1, Box::new(move || drop(second.send("second of 1")))));
-        assert!(lane.run(2, Box::new(move || drop(say.send("2")))));
+        let saying = |text: &'static str| {
+            let say = say.clone();
+            Box::new(move || say.send(text).unwrap())
+        };
+        let first = saying("first of 1");
+        let blocking = move || {
+            blocked.recv().unwrap();
+            first();
+        };
+        assert!(lane.run(1, Box::new(blocking)));
+        assert!(lane.run(1, saying("second of 1")));
+        assert!(lane.run(2, saying("2")));
         assert_eq!(said.recv().unwrap(), "2", "a call that blocks does not hold up another");
         unblock.send(()).unwrap();
-        assert_eq!(said.iter().collect::<Vec<_>>(), ["first of 1", "second of 1"]);
+        assert_eq!([said.recv().unwrap(), said.recv().unwrap()], ["first of 1", "second of 1"]);
     }
 
     #[test]
@@ -138,7 +146,12 @@ mod tests {
             let (unblock, blocked) = mpsc::channel::<()>();
             keep.push(unblock);
             let say = say.clone();
-            assert!(lane.run(call, Box::new(move || drop((say.send(()), blocked.recv())))));
+            let blocking = move || {
+                say.send(()).unwrap();
+                // Ends when the other end is dropped.
+                assert!(blocked.recv().is_err());
+            };
+            assert!(lane.run(call, Box::new(blocking)));
             entered.recv().unwrap();
         }
         for call in 0..WAITING as u64 {
@@ -146,10 +159,13 @@ mod tests {
         }
         assert!(!lane.run(99, Box::new(|| {})), "one more is refused");
         keep.clear();
-        let (done, finished) = mpsc::channel();
-        while !lane.run(99, Box::new({ let done = done.clone(); move || drop(done.send(())) })) {
+        loop {
+            let say = say.clone();
+            if lane.run(99, Box::new(move || say.send(()).unwrap())) {
+                break;
+            }
             std::thread::yield_now();
         }
-        finished.recv().unwrap();
+        entered.recv().unwrap();
     }
 }

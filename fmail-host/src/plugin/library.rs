@@ -21,7 +21,8 @@ use fmail_api::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
 
 use self::checks::Functions;
-use super::{Carrier, Manifest, PluginFile, Upward};
+use super::{Carrier, Instance, Manifest, PluginFile, Surroundings, Upward};
+use crate::{Origin, PluginKind, PluginSettings};
 
 /// Majors whose symbol is looked for to say what a file was built for. Far more than there will be.
 const OTHER_MAJORS: std::ops::RangeInclusive<u32> = 0..=9;
@@ -35,6 +36,53 @@ pub struct Library {
 }
 
 impl Library {
+    /// Loads the library that a section of the configuration means, after every check of its file, and makes sure that it is
+    /// what it is used as. The error also names the line of the configuration.
+    pub fn open(settings: &PluginSettings, kind: PluginKind) -> Result<Library> {
+        let Some(file) = settings.checked_file()? else {
+            return Err(
+                Error::internal("a plugin that has a command is no library").context("key", settings.key("command"))
+            );
+        };
+        let library = Library::load(&file).and_then(|library| library.used_as(settings, kind).map(|()| library));
+        library.map_err(|error| error.context("origin", settings.whence()))
+    }
+
+    /// Makes an instance of it, with what its section of the configuration says: that is checked before. The error names the
+    /// file and the line of the configuration.
+    pub async fn start(
+        &self,
+        settings: &PluginSettings,
+        surroundings: &Surroundings,
+        upward: Option<Upward>,
+    ) -> Result<Instance> {
+        let named = |error: Error| error.context("file", self.path.display());
+        let config = self.manifest.config_schema.configured(settings).map_err(named)?;
+        let (name, calls) = (settings.name.as_str(), Arc::new(Calls::new()));
+        let carrier = self.carrier(name, calls.clone(), upward);
+        let envelope = surroundings.envelope(name, &config);
+        Instance::create(name, self.manifest.clone(), calls, carrier, settings.timeout, &envelope)
+            .await
+            .map_err(|error| named(error).context("origin", settings.whence()))
+    }
+
+    /// Checks that the plugin is of the kind that is asked for, and the one that is asked for.
+    fn used_as(&self, settings: &PluginSettings, kind: PluginKind) -> Result<()> {
+        let named = |error: Error| error.context("file", self.path.display());
+        if self.manifest.kind != kind {
+            let (key, got) = (kind.key(), self.manifest.kind);
+            let text = format!("expected a {kind}, since `{key}` names it, got a {got}");
+            return Err(named(refused(text, &format!("name it in `{}` instead", got.key()))));
+        }
+        // A file that the configuration names may be any plugin, unless `use` says which.
+        let any = settings.file.is_some() && settings.origin("use") == Origin::Default;
+        if !any && self.manifest.name != settings.plugin {
+            let text = format!("expected the plugin `{}`, got `{}`", settings.plugin, self.manifest.name);
+            return Err(named(refused(text, "the manifest's `name` and the file's name must be the same")));
+        }
+        Ok(())
+    }
+
     /// Loads a file that passed the checks of `check_file`. The error names the file, what was expected and what was got.
     pub fn load(file: &PluginFile) -> Result<Library> {
         let path = file.path.as_path();
@@ -103,7 +151,9 @@ fn open(path: &Path) -> Result<*const FmPlugin> {
     let found = symbol(&handle, SYMBOL.to_bytes_with_nul());
     let others: Vec<u32> = match found {
         Some(_) => Vec::new(),
-        None => OTHER_MAJORS.filter(|major| symbol(&handle, format!("fmail_plugin_v{major}\0").as_bytes()).is_some()).collect(),
+        None => OTHER_MAJORS
+            .filter(|major| symbol(&handle, format!("fmail_plugin_v{major}\0").as_bytes()).is_some())
+            .collect(),
     };
     // Never closed: rule 7, and there is no sound way to do so once its code has run.
     let _ = handle.into_raw();

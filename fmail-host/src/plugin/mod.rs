@@ -4,6 +4,7 @@
 //! plugin runs; an [`Instance`] is what can be called.
 
 mod elf;
+mod envelope;
 mod failure;
 mod file;
 mod gate;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use fmail_api::{Error, ErrorKind, Reporter, Result, Store};
 
+pub use envelope::{Role, Surroundings};
 pub use failure::failure;
 pub(crate) use file::sha256_of;
 pub use file::{PluginFile, PluginForm, Refusal, check_file};

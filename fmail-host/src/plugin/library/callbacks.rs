@@ -14,6 +14,7 @@ use fmail_api::Error;
 
 use super::link::{Asked, Link};
 use super::log as operator;
+use crate::plugin::failure::DEFECT;
 
 /// `fm_host.done`.
 pub extern "C" fn done(host: *const FmHost, call: u64, status: i32, body: FmBytes) {
@@ -94,7 +95,7 @@ fn guarded<T>(host: *const FmHost, otherwise: T, run: impl FnOnce(&'static Link)
 fn text<'a>(what: &str, bytes: FmBytes) -> Result<&'a [u8], Answer> {
     let defect = |found: String| {
         let error = Error::internal(format!("expected the {what} as UTF-8 text, got {found}"));
-        Answer::from(error.help("this is a defect of the plugin; tell its author"))
+        Answer::from(error.help(DEFECT))
     };
     if bytes.len > 0 && bytes.ptr.is_null() {
         return Err(defect(format!("a null pointer with a length of {}", bytes.len)));

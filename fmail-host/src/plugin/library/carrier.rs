@@ -147,7 +147,8 @@ impl Carrier for LibraryCarrier {
 
     fn stuck(&self) -> Option<String> {
         let stuck = self.0.gate.stuck();
-        let shown = |(function, age): &(&str, std::time::Duration)| format!("`{function}` for {:.1} s", age.as_secs_f64());
+        let shown =
+            |(function, age): &(&str, std::time::Duration)| format!("`{function}` for {:.1} s", age.as_secs_f64());
         let list: Vec<String> = stuck.iter().take(5).map(shown).collect();
         let more = if stuck.len() > list.len() { " and more" } else { "" };
         (!list.is_empty()).then(|| format!("has not returned from {}{more}", list.join(", ")))

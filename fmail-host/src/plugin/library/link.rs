@@ -248,7 +248,9 @@ impl Link {
     fn run(&'static self, asked: Asked<'_>) {
         let served = lock(&self.served).clone();
         match (asked, served) {
-            (Asked::Call { id, method, context, request }, Some(served)) => served.call(id, &method, &context, &request),
+            (Asked::Call { id, method, context, request }, Some(served)) => {
+                served.call(id, &method, &context, &request)
+            }
             (Asked::Call { id, .. }, None) => carrier::refuse(self, id),
             (Asked::Pull { id, credits }, Some(served)) => served.pull(id, credits),
             (Asked::Cancel { id }, Some(served)) => served.cancel(id),

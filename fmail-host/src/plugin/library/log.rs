@@ -50,7 +50,9 @@ fn shown(bytes: &[u8]) -> String {
     let kept = &bytes[..bytes.len().min(MAX)];
     let mut text = String::with_capacity(kept.len());
     for character in String::from_utf8_lossy(kept).chars() {
-        if character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+        if character.is_control()
+            || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        {
             text.extend(character.escape_default());
         } else {
             text.push(character);

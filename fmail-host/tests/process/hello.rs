@@ -33,9 +33,16 @@ fn an_empty_command() {
 fn one_that_prints_something_else_first() {
     expect(
         start(wicked(&["noise"]), LONG).map(drop),
-        &["its program `python3 ", "printed what is no line of the plugin protocol: Welcome to my program!", "and was killed"],
+        &[
+            "its program `python3 ",
+            "printed what is no line of the plugin protocol: Welcome to my program!",
+            "and was killed",
+        ],
     );
-    expect(start(shell("read hello; echo '{\"done\":1}'; sleep 100"), LONG).map(drop), &["said something else before `hello`"]);
+    expect(
+        start(shell("read hello; echo '{\"done\":1}'; sleep 100"), LONG).map(drop),
+        &["said something else before `hello`"],
+    );
 }
 
 #[test]
@@ -53,20 +60,25 @@ fn one_that_closes_its_output() {
 fn one_that_exits_at_once() {
     expect(
         start(wicked(&["exit", "3"]), LONG).map(drop),
-        &["ended with exit status: 3 before it answered `hello`; it last said: cannot find my database", "help: a program"],
+        &[
+            "ended with exit status: 3 before it answered `hello`; it last said: cannot find my database",
+            "help: a program",
+        ],
     );
     expect(start(shell("exit 0"), LONG).map(drop), &["ended with exit status: 0 before it answered `hello`"]);
 }
 
 #[test]
 fn one_that_refuses_to_be_created() {
-    let error = expect(start(wicked(&["refuses"]), LONG).map(drop), &["the plugin `wicked`, `create`: the path is wrong"]);
+    let error =
+        expect(start(wicked(&["refuses"]), LONG).map(drop), &["the plugin `wicked`, `create`: the path is wrong"]);
     assert_eq!(error.kind(), ErrorKind::InvalidRequest);
 }
 
 #[test]
 fn one_that_is_never_ready() {
-    let error = expect(start(wicked(&["never-ready"]), Duration::from_secs(3)).map(drop), &["`create`: no answer within 3s"]);
+    let error =
+        expect(start(wicked(&["never-ready"]), Duration::from_secs(3)).map(drop), &["`create`: no answer within 3s"]);
     assert_eq!(error.kind(), ErrorKind::Timeout);
 }
 

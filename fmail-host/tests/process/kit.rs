@@ -118,7 +118,8 @@ pub fn start_as(program: Program) -> Result<Rig> {
     });
     let process = Arc::new(Process::start(program, heard.clone())?);
     let manifest = Manifest::parse(std::str::from_utf8(process.manifest()).unwrap(), "the program")?;
-    let making = Instance::create("wicked", Arc::new(manifest), calls, process.clone(), deadline, b"{\"role\":\"store\"}");
+    let making =
+        Instance::create("wicked", Arc::new(manifest), calls, process.clone(), deadline, b"{\"role\":\"store\"}");
     Ok(Rig { instance: block_on(making)?, process, heard })
 }
 

@@ -85,7 +85,8 @@ fn the_child_dies_with_the_host() {
         .spawn()
         .unwrap();
     let output = BufReader::new(host.stdout.take().unwrap());
-    let said = output.lines().map(Result::unwrap).find_map(|line| line.split_once("child ").map(|(_, pid)| pid.to_string()));
+    let said =
+        output.lines().map(Result::unwrap).find_map(|line| line.split_once("child ").map(|(_, pid)| pid.to_string()));
     let pid = said.unwrap().parse().unwrap();
     host.kill().unwrap();
     host.wait().unwrap();

@@ -77,7 +77,10 @@ fn of_a_change_it_is_said_that_nobody_knows_and_it_is_not_to_be_repeated() {
     let rig = Rig::wicked();
     let error = expect(
         rig.call("append", "kill 9"),
-        &["ended with signal: 9 (SIGKILL); it is not known whether `append` took effect", "help: look before you repeat"],
+        &[
+            "ended with signal: 9 (SIGKILL); it is not known whether `append` took effect",
+            "help: look before you repeat",
+        ],
     );
     assert!(error.kind() == ErrorKind::Unavailable && !error.retryable());
     rig.close();
@@ -86,10 +89,11 @@ fn of_a_change_it_is_said_that_nobody_knows_and_it_is_not_to_be_repeated() {
 #[test]
 fn a_stream_ends_with_an_error_that_lets_one_go_on() {
     let rig = Rig::wicked();
-    let (_, mut items) = block_on(rig.instance.stream("watch", b"", b"stream-and-die")).unwrap();
-    let items: Vec<_> = block_on(async { items.by_ref().collect().await });
+    let (_, items) = block_on(rig.instance.stream("watch", b"", b"stream-and-die")).unwrap();
+    let items: Vec<_> = block_on(items.collect());
     assert_eq!(items.len(), 2, "what came before the end counts");
-    let error = expect(items.into_iter().next_back().unwrap(), &["ended with exit status: 9", "watch again from the last"]);
+    let error =
+        expect(items.into_iter().next_back().unwrap(), &["ended with exit status: 9", "watch again from the last"]);
     assert!(error.retryable());
     rig.close();
 }
@@ -111,9 +115,11 @@ fn a_kill_in_the_middle_of_many_calls_ends_each_of_them_once() {
     let answers: Vec<_> = block_on(stream::iter(1..=2000).map(call).buffer_unordered(64).collect());
     assert_eq!(answers.len(), 2000);
     let stored = answers.iter().filter(|answer| answer.is_ok()).count();
-    let unknown = answers.iter().filter(|answer| answer.as_ref().is_err_and(|error| error.to_string().contains("SIGKILL")));
+    let unknown =
+        answers.iter().filter(|answer| answer.as_ref().is_err_and(|error| error.to_string().contains("SIGKILL")));
     let unknown = unknown.count();
-    let conflicts = answers.iter().filter(|answer| answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict));
+    let conflicts =
+        answers.iter().filter(|answer| answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict));
     assert!(stored >= 936 && (1..=64).contains(&unknown), "{stored} stored, {unknown} unknown");
     assert_eq!(stored + unknown + conflicts.count(), 2000, "the new child begins with an empty log");
     assert_eq!(rig.call("append", "1 first").unwrap(), "");
@@ -123,7 +129,10 @@ fn a_kill_in_the_middle_of_many_calls_ends_each_of_them_once() {
 #[test]
 fn a_call_that_waits_for_the_restart_is_kept_within_its_deadline() {
     let rig = Rig::wicked();
-    let asked: Vec<_> = ["kill 9", "echo a", "echo b"].into_iter().map(|command| rig.instance.call("read", b"", command.as_bytes())).collect();
+    let asked: Vec<_> = ["kill 9", "echo a", "echo b"]
+        .into_iter()
+        .map(|command| rig.instance.call("read", b"", command.as_bytes()))
+        .collect();
     let answers: Vec<_> = block_on(futures::future::join_all(asked));
     assert!(answers[0].is_err());
     // The others were either seen by the first child, and lost, or answered by the second.
@@ -147,7 +156,10 @@ fn a_program_that_always_fails_is_left_alone_for_a_while() {
     let mark = directory.path().join("mark");
     let rig = start(wicked(&["second-fails", mark.to_str().unwrap()]), LONG).unwrap();
     expect(rig.tell("exit 1"), &["exit status: 1"]);
-    expect(rig.tell("echo"), &["is not running: it failed 5 times in a row; the next attempt is due in ", "exit status: 4"]);
+    expect(
+        rig.tell("echo"),
+        &["is not running: it failed 5 times in a row; the next attempt is due in ", "exit status: 4"],
+    );
     let begun = Instant::now();
     let error = expect(rig.tell("echo"), &["the next attempt is due in ", "help: nothing was sent to it"]);
     assert!(begun.elapsed() < Duration::from_millis(400), "answered at once, not after {:?}", begun.elapsed());
@@ -174,7 +186,8 @@ fn ten_thousand_calls_with_64_in_flight_and_none_is_lost() {
         assert!(answer.is_ok(), "{answer:?}");
     }
     let read = rig.call("read", "0 20000 100000000").unwrap();
-    let expected: String = (1..=10_000).map(|at| format!("{at} {at_entry}\n", at_entry = format_args!("entry {at}"))).collect();
+    let expected: String =
+        (1..=10_000).map(|at| format!("{at} {at_entry}\n", at_entry = format_args!("entry {at}"))).collect();
     assert!(read == expected, "{} bytes were read, {} written", read.len(), expected.len());
     assert_eq!(rig.heard.calls.counters(), Default::default());
     assert_eq!(rig.heard.calls.under_way(), 0);

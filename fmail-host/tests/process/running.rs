@@ -14,7 +14,10 @@ fn standard_error_is_logged_line_by_line() {
     assert_eq!(rig.heard.wait_for("first words"), "Warn stderr: first words");
     assert_eq!(rig.heard.wait_for("last words"), "Warn stderr: last words");
     let ended = rig.heard.wait_for("exit status: 3");
-    assert!(ended.starts_with("Error process: `python3 ") && ended.contains("; it last said: first words | last"), "{ended}");
+    assert!(
+        ended.starts_with("Error process: `python3 ") && ended.contains("; it last said: first words | last"),
+        "{ended}"
+    );
     rig.close();
 }
 

@@ -38,7 +38,9 @@ fn one_that_does_not_read_is_refused_further_calls_without_anyone_waiting() {
     let text = "its program `";
     for error in &refused {
         assert!(error.kind() == ErrorKind::Backpressure && error.retryable(), "{error}");
-        assert!(error.to_string().contains(text) && error.to_string().contains("does not read as fast as it is called"));
+        assert!(
+            error.to_string().contains(text) && error.to_string().contains("does not read as fast as it is called")
+        );
     }
 }
 
@@ -64,7 +66,9 @@ fn one_that_closes_its_input_is_started_again() {
         loop {
             match rig.instance.call("read", b"", b"echo on").await {
                 Ok(body) => return body,
-                Err(error) => assert!(error.to_string().contains("closed its standard input, and was killed"), "{error}"),
+                Err(error) => {
+                    assert!(error.to_string().contains("closed its standard input, and was killed"), "{error}")
+                }
             }
         }
     };

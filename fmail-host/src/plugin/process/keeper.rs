@@ -25,6 +25,8 @@ pub(super) struct Keeper {
     manifest: Value,
 }
 
+const DEAF: &str = "closed its standard input";
+
 /// Why a conversation is over.
 enum End {
     /// The child ended, or did something that it had to be killed for.
@@ -90,7 +92,7 @@ impl Keeper {
             let mut state = self.link.state();
             let blocked = match state.flush() {
                 Some(Flushed::Closed) => {
-                    state.fault.get_or_insert("closed its standard input".to_string());
+                    state.fault.get_or_insert(DEAF.to_string());
                     false
                 }
                 flushed => flushed == Some(Flushed::Blocked),
@@ -134,7 +136,8 @@ impl Keeper {
             return Some(End::Lost(None));
         }
         if !ready.input {
-            return None;
+            // What it has said comes first, and so this comes when nothing is left of that.
+            return ready.deaf.then(|| End::Lost((!child.is_ending()).then(|| DEAF.to_string())));
         }
         let filled = child.fill();
         if let Err(fault) = self.hear(child) {
@@ -263,7 +266,10 @@ impl Keeper {
                 let answer = fmail_abi::Answer { status, body: body.into() };
                 Err(crate::plugin::failure("`create`", &answer))
             }
-            Err(fault) => Err(Error::new(ErrorKind::Unavailable, child.end(fault.as_deref()).with(" before it answered `create`"))),
+            Err(fault) => Err(Error::new(
+                ErrorKind::Unavailable,
+                child.end(fault.as_deref()).with(" before it answered `create`"),
+            )),
         }
     }
 

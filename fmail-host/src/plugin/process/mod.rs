@@ -65,7 +65,8 @@ impl Process {
             .spawn(move || Keeper::run(kept, &first))
             .map_err(|error| Error::io("cannot start a thread", &error))?;
         let greeting = greeting.recv().map_err(|_| Error::internal("the keeper of a child ended without a word"))?;
-        let manifest = greeting.map_err(|error| error.context("plugin", format_args!("the plugin `{}`", link.program.name)))?;
+        let manifest =
+            greeting.map_err(|error| error.context("plugin", format_args!("the plugin `{}`", link.program.name)))?;
         Ok(Process { link, manifest })
     }
 

@@ -33,9 +33,12 @@ impl Program {
     /// A program that speaks the protocol itself.
     pub fn new(name: &str, command: Vec<OsString>, deadline: Duration) -> Result<Self> {
         if command.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidConfig, "the command is empty; a program and its arguments are needed")
-                .context("plugin", name)
-                .help(format!("mail.plugin.{name}.command = [\"python3\", \"/path/to/store.py\"]")));
+            return Err(Error::new(
+                ErrorKind::InvalidConfig,
+                "the command is empty; a program and its arguments are needed",
+            )
+            .context("plugin", name)
+            .help(format!("mail.plugin.{name}.command = [\"python3\", \"/path/to/store.py\"]")));
         }
         Ok(Program { name: name.into(), command, data_dir: None, deadline, grace: Duration::from_secs(2) })
     }

@@ -138,7 +138,10 @@ mod tests {
     fn a_flood_of_lines_is_counted_instead_of_shown() {
         let (log, quoted) = check("line\n".repeat(100_000).as_bytes());
         let left_out = |line: &String| line.split(' ').next().unwrap().parse::<usize>().unwrap_or(0);
-        assert_eq!(log.iter().filter(|line| *line == "line").count() + log.iter().map(left_out).sum::<usize>(), 100_000);
+        assert_eq!(
+            log.iter().filter(|line| *line == "line").count() + log.iter().map(left_out).sum::<usize>(),
+            100_000
+        );
         assert!(log.len() < 50_000);
         assert_eq!(quoted, "; it last said: line | line | line | line");
     }

@@ -17,6 +17,7 @@ use super::child::{Child, Ended, LAST_CHUNKS, LONGEST_LINE, poll_one};
 use super::lines::Filled;
 use super::link::{Link, Phase, ToChild, lost_call, tick};
 use super::outbox::Flushed;
+use crate::plugin::library::log;
 
 /// Keeps the child of one link.
 pub(super) struct Keeper {
@@ -358,8 +359,9 @@ fn spawn(link: &Arc<Link>) -> Result<Child> {
 
 /// Greets a child that was just started, and gives its manifest.
 fn greet(link: &Link, mut child: Child) -> Result<(Child, Box<[u8]>)> {
-    let abi = format!("{{\"abi\":[{},{}]}}", layout::ABI_MAJOR, layout::ABI_MINOR);
-    let hello = Verb::Hello { body: abi.into_bytes().into() };
+    let (major, minor, level) = (layout::ABI_MAJOR, layout::ABI_MINOR, log::level());
+    let hello = format!("{{\"abi\":[{major},{minor}],\"log_level\":{level}}}");
+    let hello = Verb::Hello { body: hello.into_bytes().into() };
     let greeting = exchange(link, &mut child, &hello, |verb| match verb {
         Verb::Hello { body } => Ok(Some(body.into_owned().into_boxed_slice())),
         Verb::Log { level, target, message, fields } => {

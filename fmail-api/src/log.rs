@@ -52,8 +52,9 @@ pub trait Log: Send + Sync {
     /// Delivers entries behind the position `after`; 0 is before the first (G6, G7).
     async fn read(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>>;
 
-    /// Lets go of the entries at these positions (G8, G9).
-    async fn drop(&self, positions: &[u64]) -> Result<()>;
+    /// Drops the entries at these positions (G8, G9). Called `drop` in the protocol; that name means something else in
+    /// Rust.
+    async fn discard(&self, positions: &[u64]) -> Result<()>;
 
     /// Whether the log can be used, without side effects (G10).
     async fn health(&self) -> Result<Health>;

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, Backlog, Cursor, InboxRequest, Lease, LeasesChanged, MailCount, MarkRequest, Marked, Message, MessageId,
-    Notice, NudgeRequest, Priority, ProjectRecord, ReadRequest, Receipt, ReceiptRequest, ReleaseRequest, RenewRequest,
-    ReplyRequest, ReservationsRequest, ReserveRequest, Reserved, SearchRequest, Since, Target, ThreadRequest,
-    Timestamp,
+    AgentName, Backlog, Cursor, Imported, InboxRequest, Lease, LeasesChanged, MailCount, MarkRequest, Marked, Message,
+    MessageId, Notice, NudgeRequest, Priority, ProjectRecord, ReadRequest, Receipt, ReceiptRequest, ReleaseRequest,
+    RenewRequest, ReplyRequest, ReservationsRequest, ReserveRequest, Reserved, SearchRequest, Since, Target,
+    ThreadRequest, Timestamp,
 };
 
 /// The version of the protocol that this crate describes.
@@ -96,6 +96,39 @@ pub enum Request {
     Reservations(ReservationsRequest),
     /// Wake an agent.
     Nudge(NudgeRequest),
+    /// Store a message that another host has given its id; for relays.
+    Import(Box<Message>),
+}
+
+impl Request {
+    /// Whether a stream follows the answer.
+    pub fn streams(&self) -> bool {
+        matches!(
+            self,
+            Request::Watch(_)
+                | Request::Relay(_)
+                | Request::Log(_)
+                | Request::Gc(_)
+                | Request::Inbox(_)
+                | Request::Read(_)
+                | Request::Thread(_)
+                | Request::Search(_)
+        )
+    }
+
+    /// Whether that stream goes on until somebody leaves.
+    pub fn is_endless(&self) -> bool {
+        match self {
+            Request::Watch(_) | Request::Relay(_) => true,
+            Request::Log(log) => log.follow,
+            _ => false,
+        }
+    }
+
+    /// Whether only a relay may ask for it: it reads every mailbox, or writes in other agents' names.
+    pub fn is_for_relays(&self) -> bool {
+        matches!(self, Request::Relay(_) | Request::Import(_))
+    }
 }
 
 /// What a client is told.
@@ -160,6 +193,8 @@ pub enum Response {
         /// How many open sessions of the agent got it.
         sessions: u64,
     },
+    /// To [`Request::Import`].
+    Imported(Imported),
 }
 
 /// Asks who is there.

@@ -13,6 +13,7 @@ mod access;
 mod fanout;
 mod find;
 mod leases;
+mod log_profile;
 mod mailbox;
 mod near;
 mod nudges;
@@ -26,6 +27,7 @@ mod testing;
 
 pub use fanout::{Blocking, Fanout};
 pub use leases::lease_pattern;
+pub use log_profile::LogStore;
 pub use near::near_names;
 pub use operations::Operations;
 pub use paths::PathPattern;

@@ -68,6 +68,7 @@ impl Client for Operations {
             Request::Reservations(request) => Ok(Reply::new(Response::Reservations(self.reservations(request).await?))),
             Request::Search(request) => self.search(context, request).await,
             Request::Nudge(request) => Ok(Reply::new(Response::Nudged { sessions: self.nudge(context, request)? })),
+            Request::Import(message) => Ok(Reply::new(Response::Imported(self.import(*message).await?))),
             other => Err(fmail_api::Error::invalid(format!("this version does not know the operation {other:?}"))),
         }
     }

@@ -1,13 +1,18 @@
 //! The store around a store is a store: it is held to the same contract.
 
+#[path = "../src/testing/memory_log.rs"]
+mod memory_log;
+
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fmail_api::{DEFAULT_MAX_MESSAGE_BYTES, Error, Result, Store};
 use fmail_backends::{FilesOptions, FilesStore, MemoryStore, SystemClock};
 use fmail_conformance::{Subject, trials};
-use fmail_core::{Blocking, Fanout};
+use fmail_core::{Blocking, Fanout, LogStore};
 use libtest_mimic::Arguments;
+use memory_log::MemoryLog;
 use tempfile::TempDir;
 
 fn fanout(inner: Arc<dyn Store>) -> Arc<dyn Store> {
@@ -33,6 +38,25 @@ impl Subject for AroundFiles {
     }
 }
 
+/// Over a log that is this process's own: every instance is the same one.
+struct OverLog(Arc<LogStore>);
+
+impl Subject for OverLog {
+    fn open(&self) -> Result<Arc<dyn Store>> {
+        Ok(self.0.clone())
+    }
+}
+
+/// Over a log that several processes share: every instance knows only what is in the log.
+struct OverSharedLog(Arc<MemoryLog>);
+
+impl Subject for OverSharedLog {
+    fn open(&self) -> Result<Arc<dyn Store>> {
+        let store = LogStore::new(self.0.clone(), Arc::new(SystemClock));
+        Ok(Arc::new(store.poll_interval(Duration::from_millis(5))))
+    }
+}
+
 fn main() -> ExitCode {
     let mut tests = trials("fanout-memory", || {
         let store = MemoryStore::new(DEFAULT_MAX_MESSAGE_BYTES, Arc::new(SystemClock));
@@ -45,5 +69,12 @@ fn main() -> ExitCode {
     // What survives a kill is decided by the store inside, and shown there.
     let survives = |name: &str| name.starts_with("fanout-files::a5") || name.starts_with("fanout-files::r5");
     tests.extend(files.into_iter().filter(|trial| !survives(trial.name())));
+    tests.extend(trials("log", || {
+        let store = LogStore::new(Arc::new(MemoryLog::new(false)), Arc::new(SystemClock));
+        Ok(Box::new(OverLog(Arc::new(store))) as Box<dyn Subject>)
+    }));
+    tests.extend(trials("log-shared", || {
+        Ok(Box::new(OverSharedLog(Arc::new(MemoryLog::new(true)))) as Box<dyn Subject>)
+    }));
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fmail_api::{AgentState, Client, Context, Error, ErrorKind, Reply, Request, Response, Result};
+use fmail_api::{AgentState, Client, Context, Error, ErrorKind, Principal, Reply, Request, Response, Result};
 use fmail_core::Operations;
 use fmail_host::Project;
 use futures::executor::block_on;
@@ -33,7 +33,14 @@ impl Served {
                 format!("this is the project {}, not the one that the request names", self.project_id),
             ));
         }
-        if matches!(request, Request::Relay(_)) && !self.relay {
+        if let Request::Import(_) = request
+            && !matches!(context.principal, Principal::Local | Principal::Peer(_))
+        {
+            return Err(Error::new(ErrorKind::Denied, "messages of other hosts are taken from relays only")
+                .help("configure a relay; or bring messages in with `fmail store import`"));
+        }
+        // A relay that runs in this process is in the configuration, which is all the leave that it needs.
+        if matches!(request, Request::Relay(_)) && !self.relay && context.principal != Principal::Local {
             return Err(Error::new(ErrorKind::Denied, "relaying is not enabled here")
                 .help("set mail.relay.enabled = true in the user's or the system's configuration of the daemon"));
         }

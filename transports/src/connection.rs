@@ -120,7 +120,7 @@ where
                 }
             };
             let is_hello = matches!(call.request, Request::Hello(_));
-            let (form, endless) = (call.form, is_endless(&call.request));
+            let (form, endless) = (call.form, call.request.is_endless());
             match self.peer.run(call).await {
                 Err(error) => self.peer.refuse(&error, req_id.as_ref()).await?,
                 Ok(reply) => {
@@ -270,7 +270,7 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
     }
 
     async fn run_and_answer(&self, call: wire::Call, req_id: Option<&ReqId>) -> io::Result<()> {
-        let (form, endless) = (call.form, is_endless(&call.request));
+        let (form, endless) = (call.form, call.request.is_endless());
         match self.run(call).await {
             Err(error) => self.refuse(&error, req_id).await,
             Ok(reply) => {
@@ -355,15 +355,6 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
 
     async fn refuse(&self, error: &Error, req_id: Option<&ReqId>) -> io::Result<()> {
         self.writer.write(wire::failure(error, req_id)).await
-    }
-}
-
-/// Whether what a request delivers goes on until somebody leaves.
-fn is_endless(request: &Request) -> bool {
-    match request {
-        Request::Watch(_) | Request::Relay(_) => true,
-        Request::Log(log) => log.follow,
-        _ => false,
     }
 }
 

@@ -37,6 +37,7 @@ const OPERATIONS: &[Operation] = &[
     Operation::Reservations,
     Operation::Search,
     Operation::Nudge,
+    Operation::Import,
 ];
 
 impl Operations {

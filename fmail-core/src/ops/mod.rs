@@ -3,6 +3,7 @@
 mod delete;
 mod gc;
 mod hello;
+mod import;
 mod inbox;
 #[cfg(test)]
 mod lease_tests;

@@ -1,6 +1,7 @@
 //! A project in memory, for the tests of this crate.
 
 mod failing;
+mod memory_log;
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::Operations;
 pub(crate) use failing::{Failing, Fails};
+pub(crate) use memory_log::MemoryLog;
 
 /// A clock that moves when it is told to.
 pub(crate) struct ManualClock(Mutex<Duration>);

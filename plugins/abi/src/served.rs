@@ -5,10 +5,12 @@
 //!
 //! * *running*: someone polls it right now, on any thread;
 //! * *waiting*: it is pending, and the [`Spawner`] polls it again when it wakes;
-//! * *parked*: a stream without credit, in nobody's hands until `pull` polls it on the caller's own thread;
+//! * *parked*: a stream that holds an item without credit, in nobody's hands until `pull` sends it and goes on polling, on
+//!   the caller's own thread;
 //! * *over*: it was answered.
 //!
-//! An answer that is ready, and items that are, so cross the boundary without a change of threads. No lock is held while
+//! An answer that is ready, and items that are, so cross the boundary without a change of threads. An answer needs no
+//! credit: a stream is always one item ahead, so that its end, or its failure before the first item, comes at once. No lock is held while
 //! the service or the other side runs, since both may come back here before they return.
 
 use std::collections::BTreeMap;
@@ -85,7 +87,8 @@ struct State {
 enum Stage {
     Running,
     Waiting(Waker),
-    Parked(Work),
+    /// With the item that waits for credit.
+    Parked(Work, Vec<u8>),
     Over,
 }
 
@@ -125,13 +128,19 @@ impl Served {
         let Some(task) = self.find(id) else { return };
         let mut state = lock(&task.state);
         state.credit = state.credit.saturating_add(credits);
-        if state.credit == 0 || !matches!(state.stage, Stage::Parked(_)) {
+        if state.credit == 0 || !matches!(state.stage, Stage::Parked(..)) {
             return;
         }
-        let Stage::Parked(work) = std::mem::replace(&mut state.stage, Stage::Running) else { return };
+        let Stage::Parked(work, item) = std::mem::replace(&mut state.stage, Stage::Running) else { return };
         drop(state);
-        let mut work = Some(work);
-        self.spawner.enter(&mut || work.take().into_iter().for_each(|work| self.run_here(&task, work)));
+        let mut parked = Some((work, item));
+        self.spawner.enter(&mut || {
+            if let Some((work, item)) = parked.take()
+                && let Some(work) = self.send(&task, work, item)
+            {
+                self.run_here(&task, work);
+            }
+        });
     }
 
     /// The other side no longer waits: the work is dropped, and answered with [`status::CANCELLED`] unless it was answered
@@ -205,7 +214,7 @@ impl Served {
         drop(state);
         match stage {
             Stage::Waiting(waker) => waker.wake(),
-            Stage::Parked(work) => {
+            Stage::Parked(work, _) => {
                 let mut work = Some(work);
                 self.spawner.enter(&mut || discard(work.take()));
                 self.end(task, cancelled());
@@ -228,30 +237,34 @@ impl Served {
     /// Polls the work until it is over or parked, or gives it back because it waits for something.
     fn advance(&self, task: &Arc<Task>, mut work: Work, context: &mut Context<'_>) -> Option<Work> {
         for _ in 0..TURN {
-            let mut state = lock(&task.state);
-            if state.cancelled {
-                drop(state);
-                return self.finish(task, work, cancelled());
-            }
-            if matches!(work, Work::Stream(_)) && state.credit == 0 {
-                state.stage = Stage::Parked(work);
-                return None;
-            }
-            drop(state);
             match catch(|| work.poll(context)) {
                 Ok(Poll::Pending) => return self.wait(task, work, context),
                 Ok(Poll::Ready(Step::Answer(answer))) => return self.finish(task, work, answer),
                 Err(panic) => return self.finish(task, work, panic),
-                Ok(Poll::Ready(Step::Item(item))) => {
-                    lock(&task.state).credit -= 1;
-                    if !self.peer.item(task.id, &item) {
-                        return self.finish(task, work, cancelled());
-                    }
-                }
+                Ok(Poll::Ready(Step::Item(item))) => work = self.send(task, work, item)?,
             }
         }
         context.waker().wake_by_ref();
         self.wait(task, work, context)
+    }
+
+    /// Sends an item if there is credit for it, and gives the work back; otherwise it is parked with the item.
+    fn send(&self, task: &Arc<Task>, work: Work, item: Vec<u8>) -> Option<Work> {
+        let mut state = lock(&task.state);
+        if state.cancelled {
+            drop(state);
+            return self.finish(task, work, cancelled());
+        }
+        if state.credit == 0 {
+            state.stage = Stage::Parked(work, item);
+            return None;
+        }
+        state.credit -= 1;
+        drop(state);
+        if self.peer.item(task.id, &item) {
+            return Some(work);
+        }
+        self.finish(task, work, cancelled())
     }
 
     /// The work is pending: leaves a waker for who cancels it, unless someone has.
@@ -315,9 +328,16 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Some(work) = self.work.take() else { return Poll::Ready(()) };
-        let before = std::mem::replace(&mut lock(&self.task.state).stage, Stage::Running);
+        let mut state = lock(&self.task.state);
+        let given_up = state.cancelled;
+        let before = std::mem::replace(&mut state.stage, Stage::Running);
+        drop(state);
         drop(before);
-        self.work = self.served.advance(&self.task, work, context);
+        self.work = if given_up {
+            self.served.finish(&self.task, work, cancelled())
+        } else {
+            self.served.advance(&self.task, work, context)
+        };
         if self.work.is_some() { Poll::Pending } else { Poll::Ready(()) }
     }
 }

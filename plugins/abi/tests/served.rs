@@ -62,6 +62,7 @@ impl Service for Example {
                 .boxed(),
             ),
             "count" => Work::Stream(stream::iter(1..).map(|n: u64| Ok(n.to_string().into_bytes())).boxed()),
+            "none" => Work::Stream(stream::iter([Err(Answer { status: -1, body: (*b"never").into() })]).boxed()),
             "two" => Work::Stream(stream::iter([Ok(vec![b'a']), Ok(vec![b'b'])]).boxed()),
             "fail" => {
                 Work::Stream(stream::iter([Ok(vec![b'a']), Err(Answer::cancelled("no more")), Ok(vec![])]).boxed())
@@ -155,6 +156,16 @@ fn a_stream_ends_with_its_answer() {
     assert_eq!(caller.take(), ["item 1 a", "item 1 b", "done 1 1 "]);
     served.pull(2, 9);
     assert_eq!(caller.take(), ["item 2 a", "done 2 -7 no more"]);
+}
+
+#[test]
+fn the_end_of_a_stream_needs_no_credit() {
+    let (served, caller, _) = serve(false);
+    served.call(1, b"two", b"", b"");
+    served.call(2, b"none", b"", b"");
+    served.pull(1, 2);
+    let heard: Vec<_> = caller.take().into_iter().filter(|heard| heard != "dropped").collect();
+    assert_eq!(heard, ["done 2 -1 never", "item 1 a", "item 1 b", "done 1 1 "]);
 }
 
 #[test]

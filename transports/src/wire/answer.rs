@@ -48,6 +48,7 @@ fn line(response: &Response, form: Form, style: Style) -> Result<LineWriter> {
         Response::LeasesChanged(leases) => ok().field("changed", &leases.changed).field("skipped", &leases.skipped),
         Response::Reservations(leases) => ok().field("reservations", leases),
         Response::Nudged { sessions } => ok().field("sessions", sessions),
+        Response::Imported(imported) => ok().field("imported", imported),
         _ => return Err(Error::internal("this answer has no form on the wire")),
     })
 }

@@ -108,6 +108,11 @@ fn typed(request: &Request) -> Result<(Operation, Map<String, Value>)> {
             (Operation::Reservations, fields)
         }
         Request::Nudge(nudge) => (Operation::Nudge, fields(nudge)?),
+        Request::Import(message) => {
+            let mut fields = Map::new();
+            put(&mut fields, "msg", json!(message));
+            (Operation::Import, fields)
+        }
         _ => return Err(Error::unsupported("send this operation over a connection")),
     })
 }

@@ -122,6 +122,7 @@ fn request(operation: Operation, mut fields: Fields, agent: &AgentName) -> Resul
         Operation::Gc => {
             Ok(Request::Gc(GcRequest { days: fields.required("days")?, dry_run: fields.or_default("dry_run")? }))
         }
+        Operation::Import => Ok(Request::Import(Box::new(fields.required("msg")?))),
         Operation::Inbox => mail::inbox(fields),
         Operation::Check => mail::inbox(fields.with("peek", true)),
         Operation::Count => Ok(Request::Count),
@@ -309,7 +310,7 @@ mod tests {
         #[test]
         fn no_object_breaks_the_parser(
             command in "(send|watch|relay|log|status|gc|hello|register|fly|inbox|check|read|ack|delete|reply|thread\
-                        |search|reserve|release|renew|reservations|nudge)",
+                        |search|reserve|release|renew|reservations|nudge|import)",
             fields in proptest::collection::vec(
                 ("(agent|to|body|topic|since|tags|cc|key|days|limit|from|host|req_id|status|id|ids|all|before|token|query\
                  |paths|ttl_seconds|held_by|text|folder|priority)",

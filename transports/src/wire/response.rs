@@ -46,6 +46,7 @@ pub fn response(context: &Context, request: &Request, mut answer: Map<String, Va
         }),
         Request::Reservations(_) => Response::Reservations(taken(&mut answer, "reservations")?),
         Request::Nudge(_) => Response::Nudged { sessions: taken(&mut answer, "sessions")? },
+        Request::Import(_) => Response::Imported(taken(&mut answer, "imported")?),
         _ => return Err(Error::unsupported("understand the answer to this operation")),
     })
 }

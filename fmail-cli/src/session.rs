@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use fmail_api::{AgentName, Client, Clock, Context, Error, Reply, Request, Result, Store, Timestamp};
-use fmail_core::Operations;
-use fmail_host::{Environment, Project, Serving, Settings, SystemClock, open_store};
+use fmail_api::{
+    AgentName, Client, Clock, Context, Error, ErrorKind, Reply, Request, Result, Store, Target, Timestamp,
+};
+use fmail_core::{Operations, check_readable};
+use fmail_host::{Environment, Project, Route, Serving, Settings, SystemClock, open_store};
 use futures::executor::block_on;
 
+use crate::connected::Daemon;
 use crate::output::reporter;
 
 /// Where a command runs: its environment and the project that this means. Nothing is opened yet.
@@ -24,22 +27,103 @@ impl Place {
         Ok(Place { environment, project, settings })
     }
 
-    /// Opens the project's store. Nothing is created by that.
+    /// Opens the project's store in this process. Nothing is created by that.
     pub(crate) fn store(&self) -> Result<Arc<dyn Store>> {
-        open_store(&self.project, &self.settings, reporter(), Serving::Cli)
+        open(&self.project, &self.settings)
     }
 
-    /// Opens the project on behalf of an agent.
+    /// Opens the project on behalf of an agent, the way that its store is to be reached.
     pub(crate) fn session(&self, agent: AgentName) -> Result<Session> {
-        let operations = Arc::new(Operations::new(self.store()?, Arc::new(SystemClock)));
-        Ok(Session { operations, context: Context { host: host(), ..Context::local(agent) } })
+        match self.settings.route() {
+            Route::Direct => self.session_here(agent),
+            Route::Daemon => {
+                let daemon = Daemon::only(self, &agent);
+                Ok(self.session_served(agent, daemon, Local::Never))
+            }
+            Route::DaemonFirst => match Daemon::answering(self, &agent)? {
+                Some(daemon) => {
+                    let local = Local::Openable(Arc::new((self.project.clone(), self.settings.clone())));
+                    Ok(self.session_served(agent, daemon, local))
+                }
+                None => self.session_here(agent),
+            },
+        }
     }
+
+    /// The same for who reads at `target`. A daemon gives nobody another agent's mailbox, so who insists reads the store
+    /// itself.
+    pub(crate) fn reading_session(
+        &self,
+        agent: AgentName,
+        target: Option<&Target>,
+        allow_other_dm: bool,
+    ) -> Result<Session> {
+        check_readable(&agent, target, allow_other_dm)?;
+        match target.and_then(Target::agent) {
+            Some(other) if *other != agent && self.settings.route() == Route::Daemon => {
+                let store = &self.settings.mail.store;
+                let text = format!(
+                    "the mailbox of @{other} can be read past its owner only where a command opens the store itself, \
+                     and the store `{store}` lives in forged's process"
+                );
+                Err(Error::new(ErrorKind::Unsupported, text).help(format!("set FMAIL_AGENT={other} if that is you")))
+            }
+            Some(other) if *other != agent => self.session_here(agent),
+            _ => self.session(agent),
+        }
+    }
+
+    fn session_here(&self, agent: AgentName) -> Result<Session> {
+        let operations = Arc::new(Operations::new(self.store()?, Arc::new(SystemClock)));
+        Ok(Session { operations: operations.clone(), local: Local::Open(operations), context: context(agent) })
+    }
+
+    fn session_served(&self, agent: AgentName, daemon: Daemon, local: Local) -> Session {
+        Session { operations: Arc::new(daemon), local, context: context(agent) }
+    }
+}
+
+fn context(agent: AgentName) -> Context {
+    Context { host: host(), ..Context::local(agent) }
+}
+
+fn open(project: &Project, settings: &Settings) -> Result<Arc<dyn Store>> {
+    open_store(project, settings, reporter(), Serving::Cli)
 }
 
 /// An agent in a project, able to run operations.
 pub(crate) struct Session {
-    pub(crate) operations: Arc<Operations>,
+    /// Where operations run: here, or at the project's daemon.
+    pub(crate) operations: Arc<dyn Client>,
+    /// What there is to go on with when a daemon is lost.
+    pub(crate) local: Local,
     pub(crate) context: Context,
+}
+
+/// The operations in this process.
+#[derive(Clone)]
+pub(crate) enum Local {
+    /// They are at hand.
+    Open(Arc<Operations>),
+    /// The store can be opened here; a daemon has it open, so it has not been.
+    Openable(Arc<(Project, Settings)>),
+    /// The store lives in the daemon's process.
+    Never,
+}
+
+impl Local {
+    /// The operations, opened when that is needed; nothing where that cannot be.
+    pub(crate) fn operations(&mut self) -> Result<Option<Arc<Operations>>> {
+        match self {
+            Local::Open(operations) => Ok(Some(operations.clone())),
+            Local::Openable(place) => {
+                let operations = Arc::new(Operations::new(open(&place.0, &place.1)?, Arc::new(SystemClock)));
+                *self = Local::Open(operations.clone());
+                Ok(Some(operations))
+            }
+            Local::Never => Ok(None),
+        }
+    }
 }
 
 impl Session {
@@ -49,6 +133,19 @@ impl Session {
     /// than the start of its process.
     pub(crate) fn call(&self, request: Request) -> Result<Reply> {
         block_on(self.operations.call(&self.context, request))
+    }
+
+    /// Whether a daemon runs the operations.
+    pub(crate) fn is_served(&self) -> bool {
+        !matches!(self.local, Local::Open(_))
+    }
+
+    /// Notes that the agent is there; nothing where the daemon does that.
+    pub(crate) async fn touch(&self) -> Result<()> {
+        match &self.local {
+            Local::Open(operations) => operations.touch(&self.context).await,
+            Local::Openable(_) | Local::Never => Ok(()),
+        }
     }
 }
 

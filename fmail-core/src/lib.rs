@@ -25,6 +25,7 @@ mod search;
 #[cfg(test)]
 mod testing;
 
+pub use access::check_readable;
 pub use fanout::{Blocking, Fanout};
 pub use leases::lease_pattern;
 pub use log_profile::LogStore;

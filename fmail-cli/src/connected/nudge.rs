@@ -1,6 +1,7 @@
 //! Nudging the sessions at a daemon.
 
 use fmail_api::{AgentName, NudgeRequest, Request, Response, Result};
+use fmail_host::{Route, unserved};
 use fmail_transports::Failure;
 
 use super::attempt::Attempt;
@@ -10,8 +11,13 @@ use crate::session::{Place, unexpected};
 
 /// Nudges through the project's daemon; how many sessions of the agent got it, nothing when there is no daemon.
 pub(crate) fn nudge(place: &Place, agent: &AgentName, request: &NudgeRequest) -> Result<Option<u64>> {
+    // Where the store lives in the daemon's process, none is a failure of its own, and not just nobody to reach.
+    let nobody = || match place.settings.route() {
+        Route::Daemon => Err(unserved(&place.project, &place.settings)),
+        Route::Direct | Route::DaemonFirst => Ok(None),
+    };
     if !may_be_served(&place.project) {
-        return Ok(None);
+        return nobody();
     }
     for endpoint in endpoints(place) {
         let Some(attempt) = Attempt::open(place, agent, &endpoint?)? else { continue };
@@ -26,5 +32,5 @@ pub(crate) fn nudge(place: &Place, agent: &AgentName, request: &NudgeRequest) ->
             }
         };
     }
-    Ok(None)
+    nobody()
 }

@@ -1,12 +1,12 @@
-//! Looking for a daemon while the files are watched.
+//! Looking for a daemon while the files are watched, or while nothing is.
 
 use std::time::Duration;
 
-use fmail_api::{Error, Result, WatchRequest};
+use fmail_api::{Error, Reply, Request, Result};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-use super::daemon::{Daemons, Found, Where};
+use super::daemons::{Daemons, Found, Where};
 use crate::guard::at;
 
 /// How long to wait before looking again, at first and at last.
@@ -26,7 +26,7 @@ pub(super) struct Search {
     wait: Duration,
     looked: Instant,
     asked_port: Instant,
-    attempt: Option<JoinHandle<Result<Found>>>,
+    attempt: Option<JoinHandle<Result<Found<Reply>>>>,
 }
 
 impl Search {
@@ -37,7 +37,7 @@ impl Search {
     }
 
     /// Looks now, everywhere.
-    pub(super) async fn look(&mut self, request: WatchRequest) -> Result<Found> {
+    pub(super) async fn look(&mut self, request: Request) -> Result<Found<Reply>> {
         self.give_up();
         self.start(Where::Everywhere, request);
         self.outcome().await
@@ -63,7 +63,7 @@ impl Search {
     }
 
     /// What the next look brings, when its time has come. Can be dropped and called again.
-    pub(super) async fn next(&mut self, request: impl FnOnce() -> WatchRequest) -> Result<Found> {
+    pub(super) async fn next(&mut self, request: impl FnOnce() -> Request) -> Result<Found<Reply>> {
         if self.attempt.is_none() {
             at(self.next).await;
             self.next = None;
@@ -76,23 +76,23 @@ impl Search {
             self.start(place, request());
         }
         let found = self.outcome().await;
-        if !matches!(found, Ok(Found::Watching(..))) {
+        if !matches!(found, Ok(Found::There(_))) {
             self.failed();
         }
         found
     }
 
     /// Connecting waits for the other side; messages, signals and times must not wait for that.
-    fn start(&mut self, place: Where, request: WatchRequest) {
+    fn start(&mut self, place: Where, request: Request) {
         let daemons = self.daemons.clone();
-        self.attempt = Some(spawn_blocking(move || daemons.watch(place, &request)));
+        self.attempt = Some(spawn_blocking(move || daemons.stream(place, &request)));
         self.looked = Instant::now();
         if place == Where::Everywhere {
             self.asked_port = self.looked;
         }
     }
 
-    async fn outcome(&mut self) -> Result<Found> {
+    async fn outcome(&mut self) -> Result<Found<Reply>> {
         let Some(attempt) = &mut self.attempt else { return Ok(Found::Nobody) };
         let found = attempt.await;
         self.attempt = None;

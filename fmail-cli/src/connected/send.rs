@@ -1,20 +1,33 @@
 //! Sending through a daemon.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::thread::sleep;
+use std::time::Duration;
 
-use fmail_api::{AgentName, Event, Message, MessageId, Query, Request, Response, Result, SendRequest, Sent};
+use fmail_api::{
+    AgentName, Error, Event, Message, MessageId, Query, Reply, Request, Response, Result, SendRequest, Sent,
+};
+use fmail_host::Route;
 use fmail_transports::Failure;
 use futures::StreamExt;
 use futures::executor::block_on;
 
 use super::attempt::Attempt;
+use super::client::Daemon;
 use super::{endpoints, may_be_served};
 use crate::output::note;
 use crate::session::{Place, unexpected};
 
+/// How long to wait before each further attempt, where only the daemon can store a message and it was lost.
+const AGAIN: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(100), Duration::from_millis(300), Duration::from_millis(900)];
+
 /// Sends through the project's daemon. Nothing when there is none, or when it was lost before it answered: then the
 /// request has a key, and sending it again cannot store it twice.
 pub(crate) fn send(place: &Place, agent: &AgentName, request: &mut SendRequest) -> Result<Option<Sent>> {
+    if place.settings.route() == Route::Daemon {
+        return only_through(&Daemon::only(place, agent), request).map(Some);
+    }
     if !may_be_served(&place.project) {
         return Ok(None);
     }
@@ -32,6 +45,32 @@ pub(crate) fn send(place: &Place, agent: &AgentName, request: &mut SendRequest) 
         return Ok(None);
     }
     Ok(None)
+}
+
+/// Sends where nobody but the daemon can store the message. One that was lost may be back in a moment, and the key keeps
+/// the message from being stored twice.
+fn only_through(daemon: &Daemon, request: &mut SendRequest) -> Result<Sent> {
+    let key = request.key.get_or_insert_with(fresh_key).clone();
+    let request = Request::Send(Box::new(request.clone()));
+    let mut lost: Option<Error> = None;
+    for wait in AGAIN {
+        sleep(wait);
+        let greeted = match daemon.greeted() {
+            Ok(greeted) => greeted,
+            // Nobody was asked for anything.
+            Err(error) if lost.is_none() => return Err(error),
+            Err(_) => continue,
+        };
+        match greeted.ask_at_length(&request) {
+            Ok(Reply { head: Response::Sent(sent), .. }) => return Ok(*sent),
+            Ok(_) => return Err(unexpected()),
+            Err(Failure::Refused(error)) => return Err(error),
+            Err(Failure::Lost(error)) => lost = Some(error),
+        }
+    }
+    let lost = lost.unwrap_or_else(unexpected);
+    Err(Error::new(lost.kind(), format!("{lost}; whether the message is stored is not known"))
+        .help(format!("send it again with --key {key}: then it is stored once, whatever forged did with it")))
 }
 
 /// The message as it is stored: an answer carries its id only.

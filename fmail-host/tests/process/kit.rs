@@ -47,6 +47,8 @@ impl Listener for Heard {
         *self.child.lock().unwrap() = Some(child);
     }
 
+    fn leaving(&self) {}
+
     fn lost(&self) {
         self.lost.fetch_add(1, Ordering::SeqCst);
     }

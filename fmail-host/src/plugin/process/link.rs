@@ -306,6 +306,7 @@ impl Carrier for Link {
             Phase::Up if alive => {
                 state.phase = Phase::Leaving(id);
                 drop(state);
+                self.listener.leaving();
                 return self.insist(About::Child, &Verb::Destroy { id });
             }
             Phase::Up | Phase::Starting | Phase::Down => state.phase = Phase::Over,

@@ -13,6 +13,8 @@ use crate::plugin::library::log;
 pub trait Listener: Send + Sync {
     /// A child was started. What it asks is answered through this; whatever goes there once it is gone has no effect.
     fn started(&self, child: Arc<dyn Peer>);
+    /// It is about to be told to end: what it has asked, and what it still asks, is answered with `CANCELLED`.
+    fn leaving(&self);
     /// It is gone, and so are its own calls.
     fn lost(&self);
     /// It answers a call of the host.
@@ -63,12 +65,16 @@ impl Listener for Host {
         *self.child.lock().unwrap_or_else(PoisonError::into_inner) = Some((child, served));
     }
 
-    fn lost(&self) {
-        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let (Some((_, Some(served))), Some(upward)) = (child, &self.upward) {
-            // Work that is under way may take a while to notice; the next child need not wait for that.
+    fn leaving(&self) {
+        if let (Some(served), Some(upward)) = (self.served(), &self.upward) {
+            // Work that is under way may take a while to notice. Nobody waits for that here.
             upward.spawner.spawn(Box::pin(served.close()));
         }
+    }
+
+    fn lost(&self) {
+        self.leaving();
+        self.child.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     fn done(&self, id: u64, status: i32, body: &[u8]) {

@@ -47,13 +47,6 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program and waits until it has said what it is. Its answers go to `calls`; what it asks of the host is
-    /// served by `upward`, and refused as unsupported without that.
-    pub fn open(program: Program, calls: Arc<Calls>, upward: Option<Upward>) -> Result<Process> {
-        let host = Host::new(&program.name, calls, upward);
-        Process::start(program, Arc::new(host))
-    }
-
     /// Starts the program and waits until it has said what it is; `listener` hears what it says from then on.
     pub fn start(program: Program, listener: Arc<dyn Listener>) -> Result<Process> {
         let name = format!("plugin {}", program.name);
@@ -68,6 +61,19 @@ impl Process {
         let manifest =
             greeting.map_err(|error| error.context("plugin", format_args!("the plugin `{}`", link.program.name)))?;
         Ok(Process { link, manifest })
+    }
+
+    /// What carries the calls of a new instance. `upward` serves what the program asks of the host, which is refused as
+    /// unsupported without it.
+    pub fn carrier(program: Program, calls: Arc<Calls>, upward: Option<Upward>) -> Result<Arc<dyn Carrier>> {
+        let host = Host::new(&program.name, calls, upward);
+        Ok(Arc::new(Process::start(program, Arc::new(host))?))
+    }
+
+    /// Starts the program only to hear what it is.
+    pub fn greeted(program: Program) -> Result<Process> {
+        let host = Host::new(&program.name, Arc::default(), None);
+        Process::start(program, Arc::new(host))
     }
 
     /// What the program said about itself: a JSON object.

@@ -61,7 +61,7 @@ impl Program {
     }
 
     /// The command as one reads it.
-    pub(super) fn shown(&self) -> String {
+    pub(in crate::plugin) fn shown(&self) -> String {
         self.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod log;
 pub(crate) mod mark_read;
 pub(crate) mod mark_unread;
 pub(crate) mod nudge;
+pub(crate) mod plugin_host;
 pub(crate) mod quarantine;
 pub(crate) mod read;
 pub(crate) mod receipt;

@@ -235,6 +235,10 @@ impl Watching {
 
     /// Goes on with the store in this process; whether that can be.
     async fn go_on_here(&mut self) -> Result<bool> {
+        if self.local.operations().is_err() {
+            // The daemon had it open. What cannot be opened here, for whatever reason, can be awaited there.
+            self.local = Local::Never;
+        }
         let opened = match self.open_here(going_on(&self.request, &self.standing)).await {
             Err(error) if error.kind() == ErrorKind::Expired => {
                 self.standing.forget_cursor();

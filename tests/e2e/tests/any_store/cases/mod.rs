@@ -17,18 +17,21 @@ use std::sync::OnceLock;
 use crate::Case;
 use crate::stage::Stage;
 
+/// A function with its name.
+type Named = (&'static str, fn(&Stage));
+
 /// Functions with their names.
 macro_rules! cases {
     ($($case:ident),* $(,)?) => {
         /// The cases of this file.
-        pub const CASES: &[(&str, fn(&$crate::stage::Stage))] = &[$((stringify!($case), $case)),*];
+        pub const CASES: &[super::Named] = &[$((stringify!($case), $case)),*];
     };
 }
 use cases;
 
 /// All of them.
 pub fn all() -> Vec<Case> {
-    let files: [&[(&'static str, fn(&Stage))]; 11] = [
+    let files: [&[Named]; 11] = [
         sending::CASES,
         reading::CASES,
         watching::CASES,
@@ -41,6 +44,6 @@ pub fn all() -> Vec<Case> {
         project::CASES,
         concurrency::CASES,
     ];
-    let case = |(name, run): &(&'static str, fn(&Stage))| Case { name, run: *run, reference: OnceLock::new() };
+    let case = |(name, run): &Named| Case { name, run: *run, reference: OnceLock::new() };
     files.into_iter().flatten().map(case).collect()
 }

@@ -34,7 +34,8 @@ const WORTH: Duration = Duration::from_secs(5);
 
 /// Follows through the project's daemon where there is one, and through the files where there is none.
 ///
-/// What is stored is shown also when the time is short: where a daemon is not the only way, it gets half of it to answer.
+/// What is stored is shown also when the time is short: a daemon gets half of it to answer, unless it is the one that has the
+/// store.
 pub(crate) async fn watch(place: &Place, session: &Session, request: Request, time: Option<Duration>) -> Result<Reply> {
     let mut watching = Watching {
         search: Search::new(Daemons::of(place, &session.context.agent)),
@@ -48,7 +49,7 @@ pub(crate) async fn watch(place: &Place, session: &Session, request: Request, ti
         attempts: 0,
     };
     let only = place.settings.route() == Route::Daemon;
-    let patience = time.filter(|_| !only).map_or(Duration::MAX, |time| time / 2);
+    let patience = time.filter(|_| !session.is_served()).map_or(Duration::MAX, |time| time / 2);
     let found = match timeout(patience, watching.search.look(request.clone())).await {
         Ok(found) => found?,
         Err(_) => {

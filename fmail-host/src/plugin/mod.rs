@@ -4,6 +4,7 @@
 //! anything.
 
 mod elf;
+mod embedded;
 mod file;
 mod json;
 mod manifest;

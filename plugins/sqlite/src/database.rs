@@ -4,7 +4,6 @@
 //! lets every watcher be woken directly.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
@@ -119,23 +118,23 @@ fn reading_only(file: &DatabaseFile, options: &SqliteOptions, denied: Error) -> 
     if attempt(false).is_ok() {
         return Ok(false);
     }
-    let mut log = file.path.clone().into_os_string();
-    log.push("-wal");
-    let log_is_empty = std::fs::metadata(PathBuf::from(log)).map_or(true, |log| log.len() == 0);
-    if log_is_empty && attempt(true).is_ok() { Ok(true) } else { Err(denied) }
+    if file.log_bytes() == 0 && attempt(true).is_ok() { Ok(true) } else { Err(denied) }
 }
 
 impl Drop for Database {
-    /// Ends the threads and with them the connections; the last of them brings the log into the database.
+    /// Ends the threads and with them the connections. The writer's is the last, since only that can bring the log into
+    /// the database.
     fn drop(&mut self) {
+        self.readers.close().into_iter().chain(self.changes.close()).for_each(join);
         self.writer = None;
-        let threads = self.readers.close().into_iter().chain(self.changes.close()).chain(self.writing.take());
-        for thread in threads {
-            // The last reference may go on one of these threads, with the task that it wakes.
-            if thread.thread().id() != thread::current().id() {
-                let _ = thread.join();
-            }
-        }
+        self.writing.take().into_iter().for_each(join);
+    }
+}
+
+/// Waits for a thread, unless it is this one: the last reference may go with a task that the thread wakes.
+fn join(thread: JoinHandle<()>) {
+    if thread.thread().id() != thread::current().id() {
+        let _ = thread.join();
     }
 }
 

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use fmail_api::{Error, ErrorKind, Result};
 use rustix::fs::{Access, access};
 
+/// The smallest database: one page of the smallest size.
+const SMALLEST: u64 = 512;
+
 /// By what the kernel knows a file, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FileId {
@@ -50,6 +53,13 @@ impl DatabaseFile {
     pub(crate) fn is_writable(&self) -> bool {
         let writable = |path: &Path| access(path, Access::WRITE_OK).is_ok();
         writable(&self.path) && self.path.parent().is_some_and(writable)
+    }
+
+    /// How large the log beside the file is.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        fs::metadata(PathBuf::from(log)).map_or(0, |log| log.len())
     }
 
     /// Refuses to go on when the file was removed or replaced: what is written to it would be lost.
@@ -116,6 +126,11 @@ fn identify(path: &Path) -> Result<FileId> {
     }
     if !found.is_file() {
         return Err(refused("not a regular file"));
+    }
+    // SQLite would take so short a file for an empty one, and write over it.
+    if (1..SMALLEST).contains(&found.len()) {
+        let sentence = format!("{}: no SQLite database has {} bytes", path.display(), found.len());
+        return Err(Error::new(ErrorKind::Corrupt, sentence).help("it was left as it is; restore a backup, or move it"));
     }
     Ok(FileId { device: found.dev(), inode: found.ino() })
 }

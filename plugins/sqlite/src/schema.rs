@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use fmail_api::{Error, ErrorKind, Result};
 use fmail_core::SearchColumn;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::errors::{Outcome, is_busy, sqlite};
@@ -18,7 +19,7 @@ pub const FORMAT: i64 = 1;
 const APPLICATION_ID: i64 = 0x666d_616c;
 
 /// How large the write-ahead log may stay once everything in it stands in the database.
-const WAL_KEPT: i64 = 4 * 1024 * 1024;
+const WAL_KEPT: i64 = 8 * 1024 * 1024;
 
 /// How many prepared statements a connection keeps.
 const STATEMENTS: usize = 64;
@@ -78,6 +79,11 @@ pub(crate) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Connec
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let failed = |error: rusqlite::Error| sqlite(&error, path);
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    // SQLite opens a file that may not be written all the same, for reading.
+    if connection.is_readonly("main").map_err(failed)? {
+        return Err(Error::new(ErrorKind::Denied, format!("{}: the database may not be written", path.display()))
+            .help("check the owner and the mode of the file and of its directory, both have to be writable"));
+    }
     prepare(&connection, options).map_err(failed)?;
     let found = identify(&connection).map_err(failed)?;
     found.check(path)?;
@@ -140,6 +146,11 @@ pub(crate) fn check_readable(connection: &Connection, path: &Path) -> Result<()>
 /// Whether a commit waits until the disk has it.
 pub(crate) fn set_sync(connection: &Connection, full: bool) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", if full { "FULL" } else { "NORMAL" })
+}
+
+/// Whether the log stays when the last connection closes, or is brought into the database.
+pub(crate) fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
 }
 
 fn prepare(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {

@@ -20,10 +20,15 @@ use crate::changes::Changes;
 use crate::errors::{Failure, Outcome};
 use crate::file::DatabaseFile;
 use crate::ids::Counters;
-use crate::schema::set_sync;
+use crate::schema::{keep_log, set_sync};
 
 /// The most works in one transaction. More would make the first wait for the last without saving much.
 const GROUP: usize = 256;
+
+/// A log up to this size is left beside the database when the last connection closes. Bringing it in takes several syncs,
+/// which would be most of the time of a command that sends one message; reading so much at the next opening takes less
+/// than one.
+const LOG_LEFT: u64 = 1 << 20;
 
 /// A transaction that writes, as a work sees it.
 pub(crate) struct Writing<'a> {
@@ -126,6 +131,8 @@ impl Desk {
                 self.undo();
             }
         }
+        // If the setting cannot be made, the log stays, and is read by whoever opens the database next.
+        let _ = keep_log(&self.connection, self.file.log_bytes() <= LOG_LEFT);
     }
 
     /// Writes a group and answers each of its members.

@@ -2,24 +2,23 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::SqliteOptions;
-use crate::schema::open_reader;
+use crate::schema::Door;
 
 /// So many looks without anybody who waits, and the thread that looks ends.
 const IDLE_LOOKS: u32 = 100;
 
 /// Where the order of arrival ends, and who waits for it to go on.
 pub(crate) struct Changes {
-    path: PathBuf,
-    options: SqliteOptions,
+    door: Door,
+    poll_interval: Duration,
     state: Mutex<State>,
     /// Wakes the thread that looks, when it should end.
     ended: Condvar,
@@ -37,9 +36,9 @@ struct State {
 }
 
 impl Changes {
-    pub(crate) fn new(path: PathBuf, options: SqliteOptions) -> Arc<Self> {
+    pub(crate) fn new(door: Door, poll_interval: Duration) -> Arc<Self> {
         let state = State { last: 0, alarms: 0, sleepers: HashMap::new(), next_name: 0, looking: None, closed: false };
-        Arc::new(Changes { path, options, state: Mutex::new(state), ended: Condvar::new() })
+        Arc::new(Changes { door, poll_interval, state: Mutex::new(state), ended: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -69,11 +68,16 @@ impl Changes {
         sleepers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until something lies behind `seen`, or there is another reason to look again.
-    pub(crate) fn behind(self: &Arc<Self>, seen: i64) -> Behind {
+    /// How often everyone was told to look again. Whoever is going to wait asks before it looks.
+    pub(crate) fn alarms(&self) -> u64 {
+        self.lock().alarms
+    }
+
+    /// Waits until something lies behind `seen`, or until there was an alarm more than `alarms`.
+    pub(crate) fn behind(self: &Arc<Self>, seen: i64, alarms: u64) -> Behind {
         let mut state = self.lock();
         state.next_name += 1;
-        Behind { changes: self.clone(), seen, alarms: state.alarms, name: state.next_name }
+        Behind { changes: self.clone(), seen, alarms, name: state.next_name }
     }
 
     /// Ends the thread that looks; gives it to whoever joins it.
@@ -97,7 +101,7 @@ impl Changes {
                 state.looking = None;
                 return;
             }
-            let wait = self.ended.wait_timeout(state, self.options.poll_interval);
+            let wait = self.ended.wait_timeout(state, self.poll_interval);
             if wait.unwrap_or_else(PoisonError::into_inner).0.closed {
                 continue;
             }
@@ -114,10 +118,10 @@ impl Changes {
             Some(open) => open,
             None => {
                 *version = None;
-                open_reader(&self.path, &self.options)?
+                self.door.open()?
             }
         };
-        let failed = |error: rusqlite::Error| crate::errors::sqlite(&error, &self.path);
+        let failed = |error: rusqlite::Error| crate::errors::sqlite(&error, &self.door.path);
         let number = |sql: &str| open.prepare_cached(sql)?.query_row((), |row| row.get::<_, i64>(0));
         let found = number("PRAGMA data_version").map_err(failed)?;
         if *version != Some(found) {

@@ -15,7 +15,7 @@ use crate::clock::boot_id;
 use crate::errors::sqlite;
 use crate::file::{DatabaseFile, FileId};
 use crate::readers::Readers;
-use crate::schema::{check_readable, open_reader, open_writer};
+use crate::schema::{Door, check_readable, open_writer};
 use crate::writer::{Desk, Writer};
 use crate::{Durability, SqliteOptions};
 
@@ -66,22 +66,23 @@ impl Database {
         Ok(self)
     }
 
-    fn start(file: DatabaseFile, mut options: SqliteOptions) -> Result<Self> {
+    fn start(file: DatabaseFile, options: SqliteOptions) -> Result<Self> {
+        let mut door = Door { path: file.path.clone(), busy_timeout: options.busy_timeout, immutable: false };
         let writing = match open_writer(&file.path, &options) {
             Ok(connection) => Some(connection),
             Err(error) if error.kind() == ErrorKind::Denied || !file.is_writable() => {
-                options.immutable = reading_only(&file, &options, error)?;
+                door.immutable = reading_only(&file, &door, error)?;
                 None
             }
             Err(error) => return Err(error),
         };
         let connection = match &writing {
             Some(connection) => connection,
-            None => &open_reader(&file.path, &options)?,
+            None => &door.open()?,
         };
         let epoch = Epoch::of(connection).map_err(|error| sqlite(&error, &file.path))?;
-        let changes = Changes::new(file.path.clone(), options.clone());
-        let readers = Readers::new(file.path.clone(), options.clone());
+        let changes = Changes::new(door.clone(), options.poll_interval);
+        let readers = Readers::new(door, options.readers);
         let durability = options.durability;
         let started = writing.map(|connection| {
             let (file, changes) = (file.clone(), changes.clone());
@@ -110,10 +111,10 @@ impl Database {
 ///
 /// Readers share the log through a file beside the database. Where that is missing and cannot be made, there is no log
 /// either, and the file alone is all there is.
-fn reading_only(file: &DatabaseFile, options: &SqliteOptions, denied: Error) -> Result<bool> {
+fn reading_only(file: &DatabaseFile, door: &Door, denied: Error) -> Result<bool> {
     let attempt = |immutable| {
-        let options = SqliteOptions { immutable, ..options.clone() };
-        check_readable(&open_reader(&file.path, &options)?, &file.path)
+        let door = Door { immutable, ..door.clone() };
+        check_readable(&door.open()?, &file.path)
     };
     if attempt(false).is_ok() {
         return Ok(false);

@@ -43,10 +43,8 @@ pub struct SqliteOptions {
     pub poll_interval: Duration,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
-    /// The most pages that the database may have; for tests of a full disk.
-    pub(crate) max_pages: Option<u32>,
-    /// Nobody can write the file, and it is read without a look at locks and logs.
-    pub(crate) immutable: bool,
+    /// The largest that the database file may become, in pages of 4 KiB. What does not fit is answered as on a full disk.
+    pub max_pages: Option<u32>,
 }
 
 impl SqliteOptions {
@@ -61,7 +59,6 @@ impl SqliteOptions {
             poll_interval: Duration::from_millis(50),
             clock: Arc::new(SystemClock),
             max_pages: None,
-            immutable: false,
         }
     }
 

@@ -4,7 +4,6 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -12,17 +11,16 @@ use fmail_api::{Error, Result};
 use futures::channel::oneshot;
 use rusqlite::{Connection, Transaction};
 
-use crate::SqliteOptions;
 use crate::errors::Outcome;
-use crate::schema::open_reader;
+use crate::schema::Door;
 
 /// Something to read, given the connection or why there is none.
 type Reading = Box<dyn FnOnce(Result<&mut Connection>) + Send>;
 
 /// The threads, and what waits for them.
 pub(crate) struct Readers {
-    path: PathBuf,
-    options: SqliteOptions,
+    door: Door,
+    most: usize,
     state: Mutex<State>,
     waiting: Condvar,
 }
@@ -36,8 +34,8 @@ struct State {
 }
 
 impl Readers {
-    pub(crate) fn new(path: PathBuf, options: SqliteOptions) -> Arc<Self> {
-        Arc::new(Readers { path, options, state: Mutex::default(), waiting: Condvar::new() })
+    pub(crate) fn new(door: Door, most: usize) -> Arc<Self> {
+        Arc::new(Readers { door, most: most.max(1), state: Mutex::default(), waiting: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -51,7 +49,7 @@ impl Readers {
         F: FnOnce(&Transaction<'_>) -> Outcome<T> + Send + 'static,
     {
         let (caller, answer) = oneshot::channel();
-        let path = self.path.clone();
+        let path = self.door.path.clone();
         let reading: Reading = Box::new(move |connection| {
             // Who no longer waits need not be read for.
             if caller.is_canceled() {
@@ -69,7 +67,7 @@ impl Readers {
     fn enqueue(self: &Arc<Self>, reading: Reading) -> Result<()> {
         let mut state = self.lock();
         state.readings.push_back(reading);
-        if state.idle < state.readings.len() && state.threads.len() < self.options.readers.max(1) {
+        if state.idle < state.readings.len() && state.threads.len() < self.most {
             let readers = self.clone();
             match thread::Builder::new().name("fmail-sqlite-reader".into()).spawn(move || readers.work_through()) {
                 Ok(thread) => state.threads.push(thread),
@@ -90,7 +88,7 @@ impl Readers {
         while let Some(reading) = self.next() {
             let opened = match &mut connection {
                 Some(connection) => Ok(connection),
-                none => open_reader(&self.path, &self.options).map(|opened| none.insert(opened)),
+                none => self.door.open().map(|opened| none.insert(opened)),
             };
             // A panic is a defect in a reading; the one who waits sees its channel closed.
             if catch_unwind(AssertUnwindSafe(|| reading(opened))).is_err() {

@@ -1,7 +1,7 @@
 //! The tables, and the number of their layout.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fmail_api::{Error, ErrorKind, Result};
@@ -84,7 +84,7 @@ pub(crate) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Connec
         return Err(Error::new(ErrorKind::Denied, format!("{}: the database may not be written", path.display()))
             .help("check the owner and the mode of the file and of its directory, both have to be writable"));
     }
-    prepare(&connection, options).map_err(failed)?;
+    prepare(&connection, options.busy_timeout).map_err(failed)?;
     let found = identify(&connection).map_err(failed)?;
     found.check(path)?;
     let mode = use_log(&connection, options.busy_timeout).map_err(failed)?;
@@ -107,17 +107,29 @@ pub(crate) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Connec
     Ok(connection)
 }
 
-/// A connection that only reads.
-pub(crate) fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let failed = |error: rusqlite::Error| sqlite(&error, path);
-    let connection = match options.immutable {
-        true => Connection::open_with_flags(immutable_uri(path), flags | OpenFlags::SQLITE_OPEN_URI),
-        false => Connection::open_with_flags(path, flags),
-    };
-    let connection = connection.map_err(failed)?;
-    prepare(&connection, options).map_err(failed)?;
-    Ok(connection)
+/// What a connection that only reads needs to know.
+#[derive(Debug, Clone)]
+pub(crate) struct Door {
+    pub(crate) path: PathBuf,
+    pub(crate) busy_timeout: Duration,
+    /// Nobody can write the file, and it is read without a look at locks and logs.
+    pub(crate) immutable: bool,
+}
+
+impl Door {
+    /// A connection that only reads.
+    pub(crate) fn open(&self) -> Result<Connection> {
+        let flags =
+            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let failed = |error: rusqlite::Error| sqlite(&error, &self.path);
+        let connection = match self.immutable {
+            true => Connection::open_with_flags(immutable_uri(&self.path), flags | OpenFlags::SQLITE_OPEN_URI),
+            false => Connection::open_with_flags(&self.path, flags),
+        };
+        let connection = connection.map_err(failed)?;
+        prepare(&connection, self.busy_timeout).map_err(failed)?;
+        Ok(connection)
+    }
 }
 
 /// The file as SQLite reads one that nobody changes.
@@ -153,8 +165,8 @@ pub(crate) fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep).map(drop)
 }
 
-fn prepare(connection: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
-    connection.busy_timeout(options.busy_timeout)?;
+fn prepare(connection: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
+    connection.busy_timeout(busy_timeout)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // The tables are ours; what a file that came from elsewhere holds besides them must not run code in their place.
     connection.pragma_update(None, "trusted_schema", false)

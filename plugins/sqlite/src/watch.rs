@@ -69,6 +69,8 @@ pub(crate) async fn watch(
 impl Watch {
     async fn next(&mut self) -> Result<Event> {
         loop {
+            // Asked before the look, so that no alarm in between is slept through.
+            let alarms = self.database.changes.alarms();
             if self.closed.load(Ordering::Acquire) {
                 return Err(closed());
             }
@@ -78,7 +80,6 @@ impl Watch {
             }
             let (filter, epoch, position) = (self.filter.clone(), self.database.epoch.clone(), self.position);
             let look = self.database.readers.read(move |connection| look(connection, &filter, &epoch, position));
-            // What the wait compares with is read before, so that nothing that comes in between is slept through.
             let Look { events, position, end } = look.await?;
             (self.events, self.position) = (events, position);
             if !self.events.is_empty() {
@@ -89,7 +90,7 @@ impl Watch {
                 return Ok(Event::Progress(self.database.epoch.cursor(self.position)));
             }
             if self.position == end {
-                self.database.changes.behind(end).await;
+                self.database.changes.behind(end, alarms).await;
             }
         }
     }

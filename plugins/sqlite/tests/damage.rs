@@ -152,9 +152,8 @@ fn a_row_that_cannot_be_understood_is_told_and_the_others_are_delivered() {
     connection.execute("INSERT INTO records VALUES ('leases', 'no json')", ()).unwrap();
     drop(connection);
     let store = open(&path).unwrap();
-    let events: Vec<Event> = block_on(async {
-        store.scan(Query::default()).await.unwrap().messages.map(Result::unwrap).collect().await
-    });
+    let events: Vec<Event> =
+        block_on(async { store.scan(Query::default()).await.unwrap().messages.map(Result::unwrap).collect().await });
     let broken = |event: &Event| matches!(event, Event::Notice(notice) if notice.kind == NoticeKind::Broken);
     assert_eq!(events.iter().map(broken).collect::<Vec<_>>(), [false, true, false]);
     assert_eq!(block_on(store.get(&"leases".parse().unwrap())).unwrap_err().kind(), ErrorKind::Corrupt);

@@ -24,6 +24,10 @@ pub(crate) use memory_log::MemoryLog;
 pub(crate) struct ManualClock(Mutex<Duration>);
 
 impl ManualClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(ManualClock(Mutex::new(Duration::ZERO)))
+    }
+
     pub(crate) fn advance(&self, by: Duration) {
         *self.0.lock().unwrap() += by;
     }
@@ -53,7 +57,7 @@ pub(crate) fn context(agent: &str) -> Context {
 
 impl Project {
     pub(crate) fn new() -> Self {
-        let clock = Arc::new(ManualClock(Mutex::new(Duration::ZERO)));
+        let clock = ManualClock::new();
         let store = Arc::new(MemoryStore::new(10_000, clock.clone()));
         let operations = Operations::new(store.clone(), clock.clone());
         Project { store, clock, operations }

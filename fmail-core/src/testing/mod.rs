@@ -1,5 +1,6 @@
 //! A project in memory, for the tests of this crate.
 
+mod bare;
 mod failing;
 mod memory_log;
 
@@ -17,6 +18,7 @@ use futures::executor::block_on;
 use serde_json::{Value, json};
 
 use crate::Operations;
+pub(crate) use bare::{Bare, Twist};
 pub(crate) use failing::{Failing, Fails};
 pub(crate) use memory_log::MemoryLog;
 

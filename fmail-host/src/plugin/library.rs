@@ -3,11 +3,12 @@
 //! Loading runs the library's own code, so everything that can be known before comes before: see `file.rs`. A library is
 //! loaded once for each file and never unloaded: its threads and what it registered would outlive it.
 
+mod bridge;
 mod callbacks;
 mod carrier;
 mod checks;
 mod link;
-mod log;
+pub(super) mod log;
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -20,8 +21,8 @@ use fmail_abi::layout::{ABI_MAJOR, FmPlugin, SYMBOL};
 use fmail_api::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
 
+pub use self::bridge::serve_library;
 use self::checks::Functions;
-pub(super) use self::log::say;
 use super::{Carrier, Instance, Manifest, PluginFile, Surroundings, Upward};
 use crate::{PluginKind, PluginSettings};
 
@@ -67,6 +68,10 @@ impl Library {
         Instance::create(name, self.manifest.clone(), calls, carrier, settings.timeout, &envelope)
             .await
             .map_err(|error| named(error).context("origin", settings.whence()))
+            .map_err(|error| match error.help_text() {
+                None => error.help("this is what the plugin itself says; its documentation or its log may say more"),
+                Some(_) => error,
+            })
     }
 
     /// Loads a file that passed the checks of `check_file`. The error names the file, what was expected and what was got.
@@ -182,7 +187,8 @@ fn no_symbol(others: &[u32]) -> Error {
 }
 
 fn unloadable(error: &libloading::Error) -> Error {
-    let text = error.to_string();
+    // The reason is in the source: the error itself only says which function failed.
+    let text = std::error::Error::source(error).map_or_else(|| error.to_string(), |source| source.to_string());
     if text.contains("Dynamic loading not supported") {
         return static_build();
     }

@@ -4,6 +4,7 @@
 //! plugin runs; an [`Instance`] is what can be called, a store what the rest of fmail sees of it.
 
 mod elf;
+mod embedded;
 mod envelope;
 mod failure;
 mod file;
@@ -36,7 +37,7 @@ pub use failure::failure;
 pub(crate) use file::sha256_of;
 pub use file::{PluginFile, PluginForm, Refusal, check_file};
 pub use instance::{Carrier, Instance, Replies, Upward};
-pub use library::Library;
+pub use library::{Library, serve_library};
 pub use loaded::Plugin;
 pub use log::PluginLog;
 pub use manifest::{Capability, Manifest, StoreProfile};

@@ -60,6 +60,7 @@ mod manifest;
 mod program;
 mod relay;
 mod runtime;
+mod schema;
 mod serve;
 mod transport;
 

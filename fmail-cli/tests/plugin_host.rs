@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fmail_abi::Calls;
 use fmail_api::{Error, ErrorKind, Result};
-use fmail_host::plugin::{Instance, Manifest, Process, Program};
+use fmail_host::plugin::{Instance, Manifest, Process, Program, cost_of_calls};
 use futures::StreamExt;
 use futures::executor::block_on;
 
@@ -36,12 +36,16 @@ fn built(source: &str) -> (tempfile::TempDir, PathBuf) {
 fn start(library: &Path, deadline: Duration) -> Result<Instance> {
     let fmail = env!("CARGO_BIN_EXE_fmail");
     let command = vec![fmail.into(), "plugin-host".into(), "--".into(), library.into()];
-    let program = Program::new("hostile", command, deadline)?;
+    start_program(Program::new("hostile", command, deadline)?)
+}
+
+fn start_program(program: Program) -> Result<Instance> {
+    let (name, deadline) = (program.name.clone(), program.deadline);
     let calls = Arc::new(Calls::new());
     let manifest = Process::greeted(program.clone())?;
     let manifest = Arc::new(Manifest::parse(std::str::from_utf8(manifest.manifest()).unwrap(), "the library")?);
     let carrier = Process::carrier(program, calls.clone(), None)?;
-    block_on(Instance::create("hostile", manifest, calls, carrier, deadline, b"{\"role\":\"store\"}"))
+    block_on(Instance::create(&name, manifest, calls, carrier, deadline, b"{\"role\":\"store\"}"))
 }
 
 fn call(instance: &Instance, method: &'static str, request: &str) -> Result<String> {
@@ -186,4 +190,25 @@ fn it_is_a_command_for_the_host_alone() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("the library's file is expected"));
     let help = Command::new(env!("CARGO_BIN_EXE_fmail")).arg("--help").output().unwrap();
     assert!(!String::from_utf8_lossy(&help.stdout).contains("plugin-host"));
+}
+
+#[test]
+#[ignore = "prints figures: cargo test --release -p fmail-cli --test plugin_host figures -- --ignored --nocapture"]
+fn figures() {
+    let (_directory, library) = built("good");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let python = root.join("plugins/examples/python-memory/fmail-plugin-example-python");
+    let python = Program::new("python", vec![python.into()], LONG).unwrap();
+    let body = "x".repeat(297);
+    for (name, instance, method, request) in [
+        ("library in a child", start(&library, LONG).unwrap(), "echo", body.as_str()),
+        ("Python", start_program(python).unwrap(), "read", "0 1 1"),
+    ] {
+        for in_flight in [1, 64] {
+            let cost = || block_on(cost_of_calls(&instance, 5000, in_flight, method, request.as_bytes())).unwrap();
+            cost();
+            println!("{name}, {in_flight} in flight: {:.1?} a call", cost());
+        }
+        block_on(instance.close(LONG)).unwrap();
+    }
 }

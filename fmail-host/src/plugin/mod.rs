@@ -5,6 +5,7 @@
 
 mod cost;
 mod elf;
+mod embedded;
 mod envelope;
 mod failure;
 mod file;

@@ -39,7 +39,6 @@ impl Clone {
             (format!("[mail.plugins]\npath = [\"{}\"]\n", self.sandbox.path().display()), "mail.plugins.path"),
             ("[mail.plugin.x]\nisolation = \"none\"\n".into(), "mail.plugin.x.isolation"),
             (format!("[mail.nudge]\ndefault = [\"{script}\"]\n"), "mail.nudge"),
-            ("[mail.tcp]\ntoken_file = \"/etc/passwd\"\n".into(), "mail.tcp.token_file"),
             (format!("mail.store = \"{script}\"\n"), "mail.store"),
             (format!("mail.relays = [\"sh {script}\"]\n"), "mail.relays"),
         ]

@@ -271,6 +271,9 @@ pub struct SendRequest {
     /// Refuse a recipient whom nobody in the project has seen, instead of warning.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
+    /// Have the message as it is stored in the answer, also where that is extra work: over a connection.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub echo: bool,
     /// Fields that fmail does not know, to be stored with the message.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
@@ -293,6 +296,7 @@ impl SendRequest {
             expires: None,
             key: None,
             strict: false,
+            echo: false,
             extra: Map::new(),
         }
     }

@@ -51,6 +51,9 @@ pub struct Context {
     pub host: Option<String>,
     /// The project that the caller means; the serving side checks it.
     pub project: Option<String>,
+    /// The name of the store that the caller is configured for; the serving side checks it, so that nobody sends into one
+    /// store and reads from another.
+    pub store: Option<String>,
     /// How the caller proved who it is.
     pub principal: Principal,
     /// Which session of the agent this is; presence is kept per session.
@@ -62,7 +65,15 @@ pub struct Context {
 impl Context {
     /// The context of a command that runs in its own process.
     pub fn local(agent: AgentName) -> Self {
-        Context { agent, host: None, project: None, principal: Principal::Local, session: None, deadline: None }
+        Context {
+            agent,
+            host: None,
+            project: None,
+            store: None,
+            principal: Principal::Local,
+            session: None,
+            deadline: None,
+        }
     }
 }
 

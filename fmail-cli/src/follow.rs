@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fmail_api::{Client, Error, ErrorKind, Event, Message, Reply, Request, Response, Result};
+use fmail_api::{Error, ErrorKind, Event, Message, Reply, Request, Response, Result};
 use fmail_core::RENEW_AFTER;
 use futures::StreamExt;
 use tokio::time::Instant;
@@ -62,7 +62,8 @@ impl Follow<'_> {
         // A time too far ahead to be expressed is never.
         let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut guard = Guard::start(deadline)?;
-        let mut renewal = self.present.then(|| Instant::now() + RENEW_AFTER);
+        // A daemon that runs the operations keeps the record of who watches.
+        let mut renewal = (self.present && !self.session.is_served()).then(|| Instant::now() + RENEW_AFTER);
         let mut left = self.count;
         let mut told = HashSet::new();
         let reply = self.start(request).await?;
@@ -92,15 +93,14 @@ impl Follow<'_> {
         }
     }
 
-    /// A watch goes through the daemon when there is one; everything else, and another agent's mailbox, which a daemon
-    /// refuses, is read from the files.
+    /// A watch goes through the daemon when there is one. Everything else does where the daemon has the store; otherwise
+    /// it is read here, also another agent's mailbox, which a daemon refuses.
     async fn start(&self, request: Request) -> Result<Reply> {
-        match request {
-            Request::Watch(watch) if !watch.allow_other_dm => {
-                connected::watch(self.place, self.session, watch, self.timeout).await
-            }
-            other => self.session.operations.call(&self.session.context, other).await,
+        let quicker = matches!(&request, Request::Watch(watch) if !watch.allow_other_dm);
+        if quicker || self.session.is_served() {
+            return connected::watch(self.place, self.session, request, self.timeout).await;
         }
+        self.session.operations.call(&self.session.context, request).await
     }
 
     /// Prints an event; the message, if it was one. A broken file that what is stored and what arrives both tell of is
@@ -134,11 +134,6 @@ impl Follow<'_> {
 
     /// Notes that the agent is still there; whether to go on doing so. Where we may not write we stop trying.
     async fn renewed(&self) -> bool {
-        !self
-            .session
-            .operations
-            .touch(&self.session.context)
-            .await
-            .is_err_and(|error| error.kind() == ErrorKind::Denied)
+        !self.session.touch().await.is_err_and(|error| error.kind() == ErrorKind::Denied)
     }
 }

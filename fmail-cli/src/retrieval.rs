@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use fmail_api::{Client, Context, Mark, MarkRequest, Message, MessageId, Request};
-use fmail_core::Operations;
 use futures::executor::block_on;
 
 use crate::session::Session;
@@ -21,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Notes which messages an agent got.
 pub(crate) struct Retrieval {
-    operations: Arc<Operations>,
+    operations: Arc<dyn Client>,
     context: Context,
     notes: Option<Notes>,
 }
@@ -67,7 +66,7 @@ impl Retrieval {
         let (end, done) = channel();
         let (operations, context) = (self.operations.clone(), self.context.clone());
         let write = move || {
-            note_all(&operations, &context, &printed);
+            note_all(&*operations, &context, &printed);
             drop(end);
         };
         thread::Builder::new().name("retrieval".into()).spawn(write).ok()?;
@@ -76,7 +75,7 @@ impl Retrieval {
 }
 
 /// Notes what comes, until nothing comes any more or it turns out that nothing can be noted here.
-fn note_all(operations: &Operations, context: &Context, printed: &Receiver<MessageId>) {
+fn note_all(operations: &dyn Client, context: &Context, printed: &Receiver<MessageId>) {
     while let Ok(first) = printed.recv() {
         let ids = std::iter::once(first).chain(printed.try_iter()).take(TOGETHER);
         let ids = ids.map(|id| id.to_string()).collect();

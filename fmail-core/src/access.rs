@@ -16,6 +16,11 @@ pub(crate) fn scope(agent: &AgentName, target: Option<Target>, allow_other_dm: b
     }
 }
 
+/// Whether `agent` may read there; see [`scope`]. For who asks somebody else, and wants the same refusal as here.
+pub fn check_readable(agent: &AgentName, target: Option<&Target>, allow_other_dm: bool) -> Result<()> {
+    scope(agent, target.cloned(), allow_other_dm).map(drop)
+}
+
 /// What lasts needs a name that lasts: a made-up one is gone with its process, and nobody could come back to it.
 pub(crate) fn named(context: &Context, what: &str) -> Result<()> {
     let made_up = context

@@ -1,7 +1,7 @@
 //! From a directory and a configuration to an open store.
 //!
 //! Three questions are answered here, once for the command line and the daemon: which project is meant ([`Project`]),
-//! what is configured ([`Settings`]), and which store that names ([`open_store`]). All three ask the outside world
+//! what is configured ([`Settings`]), and which store that names ([`open_store`]) and how to get at it ([`Route`]). All three ask the outside world
 //! through an [`Environment`], so that a test can give them another one. No subprocess is run: a command must cost
 //! little more than the start of a process.
 
@@ -13,21 +13,23 @@ mod open;
 pub mod plugin;
 mod project;
 mod registry;
+mod route;
 mod secrets;
 mod trust;
 
 pub use config::{
-    Ask, ConfigFile, Durability, Entry, Gc, Isolation, MIN_TOKEN, Mail, Origin, PluginPlaces, PluginSettings,
-    RelaySettings, Review, Secret, Settings, TcpSettings, TlsSettings, Watch, config_places,
+    Ask, Check, ConfigFile, Durability, Entry, Gc, Isolation, MIN_TOKEN, Mail, Origin, PluginCheck, PluginPlaces,
+    PluginSettings, RelaySettings, Review, Secret, Settings, TcpSettings, TlsSettings, Watch, config_places,
 };
 pub use environment::{Environment, agent_name};
 pub use fmail_backends::SystemClock;
-pub use open::{Serving, open_store};
+pub use open::{Serving, open_named, open_store, unserved};
 pub use plugin::{
     Candidate, Capability, Manifest, Mistake, PluginFile, PluginForm, PluginName, PluginPlace, PluginSearch, Refusal,
     Resolved, Schema, StoreProfile, check_file,
 };
 pub use project::{Project, RootReason};
 pub use registry::PluginKind;
+pub use route::Route;
 pub use secrets::CertificateFiles;
 pub use trust::{Standing, TrustNotes, Trusted};

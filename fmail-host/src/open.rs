@@ -30,27 +30,23 @@ pub fn open_store(
 ) -> Result<Arc<dyn Store>> {
     let name = settings.mail.store.as_str();
     let blamed = |error: Error| error.context("origin", format_args!("mail.store ({})", settings.origin("mail.store")));
-    let store: Arc<dyn Store> = match name {
-        "memory" => Arc::new(MemoryStore::new(settings.mail.max_message_bytes, Arc::new(SystemClock))),
-        "files" => Arc::new(FilesStore::open(files_options(project, settings, reporter))?),
-        _ => {
-            let plugin = plugin_named(settings, name).map_err(blamed)?;
-            plugin::open(project, settings, &plugin, serving, reporter).map_err(blamed)?
-        }
-    };
+    let store = open_named(project, settings, name, reporter).map_err(blamed)?;
     if serving == Serving::Cli && !store.capabilities().shared {
-        return Err(blamed(
-            Error::new(
-                ErrorKind::InvalidConfig,
-                format!(
-                    "the store `{name}` lives in one process, and this command ends with its process: it would say \
-                     \"stored\" and lose the message"
-                ),
-            )
-            .help("use mail.store = \"files\", or let a daemon serve this store"),
-        ));
+        return Err(unserved(project, settings));
+    }
+    if serving == Serving::Cli && !PluginKind::Store.has(name) {
+        plugin::found(project, &*store)?;
     }
     Ok(store)
+}
+
+/// Opens a store by its name, whatever it can do: one that is built in, or a plugin.
+pub fn open_named(project: &Project, settings: &Settings, name: &str, reporter: Reporter) -> Result<Arc<dyn Store>> {
+    Ok(match name {
+        "memory" => Arc::new(MemoryStore::new(settings.mail.max_message_bytes, Arc::new(SystemClock))),
+        "files" => Arc::new(FilesStore::open(files_options(project, settings, reporter))?),
+        _ => plugin::open(project, settings, &plugin_named(settings, name)?)?,
+    })
 }
 
 /// The settings of the plugin that a name means. That it means one was found out when they were loaded; settings that were
@@ -63,6 +59,27 @@ fn plugin_named(settings: &Settings, name: &str) -> Result<PluginSettings> {
     let built_in = PluginKind::Store.built_in().iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     Err(Error::new(ErrorKind::InvalidConfig, format!("there is no store named `{name}`"))
         .help(format!("built in are {built_in}; `fmail plugin list` shows the plugins that are found")))
+}
+
+/// What a command says when its store lives in the daemon's process, and no daemon answers.
+pub fn unserved(project: &Project, settings: &Settings) -> Error {
+    let name = settings.mail.store.as_str();
+    let (what, help) = if settings.mail.transports.is_empty() {
+        let what = "mail.transports names no way to a forged that could hold it";
+        (what, "name `unix` in mail.transports, or use mail.store = \"files\"".to_string())
+    } else {
+        let help = format!("start `forged` in {}, or use mail.store = \"files\"", project.root.display());
+        ("no forged answers that could hold it", help)
+    };
+    Error::new(
+        ErrorKind::InvalidConfig,
+        format!(
+            "the store `{name}` lives in one process, and {what}: a command on its own would say \"stored\" and lose the \
+             message"
+        ),
+    )
+    .context("origin", format_args!("mail.store ({})", settings.origin("mail.store")))
+    .help(help)
 }
 
 fn files_options(project: &Project, settings: &Settings, reporter: Reporter) -> FilesOptions {

@@ -60,3 +60,13 @@ impl fmt::Display for PluginKind {
 pub fn built_in(name: &str) -> Option<PluginKind> {
     PluginKind::ALL.into_iter().find(|kind| kind.has(name))
 }
+
+/// Whether several processes can have a built-in store open and see the same messages; nothing for any other store, which
+/// tells only when it is open.
+pub fn is_shared(name: &str) -> Option<bool> {
+    match name {
+        "files" => Some(true),
+        "memory" => Some(false),
+        _ => None,
+    }
+}

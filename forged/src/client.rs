@@ -18,6 +18,8 @@ pub struct Served {
     pub project: Project,
     /// The id that it had when the daemon started.
     pub project_id: String,
+    /// The name of the store in the daemon's configuration.
+    pub store: String,
     /// Whether peers may ask for everything.
     pub relay: bool,
 }
@@ -32,6 +34,15 @@ impl Served {
                 ErrorKind::InvalidProject,
                 format!("this is the project {}, not the one that the request names", self.project_id),
             ));
+        }
+        if let Some(named) = &context.store
+            && *named != self.store
+        {
+            return Err(Error::new(
+                ErrorKind::InvalidConfig,
+                format!("forged serves the store `{}` here, and the request is for the store `{named}`", self.store),
+            )
+            .help("give both the same mail.store; a forged that runs keeps the one that it was started with"));
         }
         if let Request::Import(_) = request
             && !matches!(context.principal, Principal::Local | Principal::Peer(_))

@@ -8,6 +8,7 @@ mod limits;
 mod lock;
 mod log;
 mod notify;
+mod plugins;
 mod presence;
 mod project;
 mod serve;

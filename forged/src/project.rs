@@ -1,7 +1,6 @@
 //! Opening a project to serve it.
 
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use futures::executor::block_on;
 use crate::client::Served;
 use crate::lock::RootLock;
 use crate::log;
+use crate::plugins::Named;
 use crate::presence::Presence;
 use crate::tcp::Configured;
 
@@ -25,6 +25,7 @@ pub struct Opened {
     pub store: Arc<dyn Store>,
     pub max_message_bytes: usize,
     pub tcp: Configured,
+    pub plugins: Named,
 }
 
 /// Opens the project that an environment means: creates it where there is none, and takes its lock.
@@ -46,16 +47,18 @@ pub fn open(environment: &Environment) -> Result<Opened> {
     let operations = Operations::new(shared.clone(), Arc::new(SystemClock)).identified_by(store_id);
     let relay = settings.mail.relay.enabled && !settings.untrusted().contains(&"mail.relay.enabled");
     let tcp = Configured::from(&settings, relay, environment)?;
+    let plugins = Named::from(&settings)?;
     let root = project.root.clone();
     let client = Served {
         operations: Arc::new(operations),
         presence: Arc::new(Presence::default()),
         project,
         project_id: id.clone(),
+        store: settings.mail.store.clone(),
         relay,
     };
     let max_message_bytes = settings.mail.max_message_bytes;
-    Ok(Opened { root, id, client: Arc::new(client), lock, store: shared, max_message_bytes, tcp })
+    Ok(Opened { root, id, client: Arc::new(client), lock, store: shared, max_message_bytes, tcp, plugins })
 }
 
 /// Creates what has to be there before anyone can connect: the project's record, and the directory for socket and lock.
@@ -70,11 +73,14 @@ fn create(project: &Project, store: &dyn Store) -> Result<()> {
             _ => {}
         }
     }
-    let directory = project.fmail_dir();
-    match fs::create_dir(&directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            Err(Error::io(format_args!("cannot create {}", directory.display()), &error))
+    if !project.has_record() {
+        // The store keeps the record elsewhere; here is where commands find it.
+        let record = project.new_record(SystemClock.now())?;
+        if let Err(error) = project.write_record(&record, false)
+            && error.kind() != ErrorKind::Conflict
+        {
+            return Err(error);
         }
-        _ => Ok(()),
     }
+    Ok(())
 }

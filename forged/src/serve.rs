@@ -19,7 +19,7 @@ use crate::host::Projects;
 use crate::notify::notify;
 use crate::project::{self, Opened};
 use crate::tcp::{self, Tcp};
-use crate::{limits, log};
+use crate::{limits, log, plugins};
 
 /// How often to look whether the projects are still where they were.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
@@ -56,6 +56,8 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
         tracing::info!(endpoint = one.endpoint, "listening");
         listening.spawn(one.finished);
     }
+    let mut plugins = JoinSet::new();
+    plugins::start_all(&projects, &shutdown, &mut plugins).await?;
     notify("READY=1");
     // A watch notes its agent when it starts; the first renewal is due a minute later.
     let (mut look, mut renew) = (interval(LOOK_AFTER), interval_at(Instant::now() + RENEW_AFTER, RENEW_AFTER));
@@ -79,6 +81,11 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
     while let Some(done) = listening.join_next().await {
         if let Ok(Err(error)) = done {
             tracing::warn!(%error, "not everything ended in time");
+        }
+    }
+    while let Some(done) = plugins.join_next().await {
+        if let Ok(Err(error)) = done {
+            tracing::warn!(%error, "a plugin did not end well");
         }
     }
     for project in &projects {

@@ -262,6 +262,7 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
             agent: call.agent,
             host: call.host,
             project: call.project,
+            store: call.store,
             principal: self.principal.clone(),
             session: Some(self.session.clone()),
             deadline: None,

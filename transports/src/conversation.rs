@@ -237,6 +237,26 @@ impl Conversation {
         self.hear_answer()
     }
 
+    /// Asks, and waits for the answer as long as the daemon shows that it is there: for who has nobody else to ask. A
+    /// stranger is made sure of first.
+    pub fn ask_at_length(&mut self, context: &Context, request: &Request) -> Result<Answer, Failure> {
+        if self.stranger.is_some() {
+            self.hello(context)?;
+        }
+        self.tell(context, request, "1")?;
+        self.listen()?;
+        loop {
+            match self.hear_or_ask()? {
+                // The answer to our question whether it is there is not the one that we wait for.
+                Heard::Answer(answer) if answer.get("req_id").is_none_or(|req_id| req_id != "there") => {
+                    return Ok(answer);
+                }
+                Heard::Refused(error) => return Err(Failure::Refused(error)),
+                Heard::Answer(_) | Heard::Event(_) | Heard::End | Heard::Other => {}
+            }
+        }
+    }
+
     /// From here on a stream is heard, which may have nothing to say for a long time.
     pub fn listen(&mut self) -> Result<(), Failure> {
         self.wait(if self.question.is_some() { QUIET } else { SILENCE })

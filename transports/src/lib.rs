@@ -19,8 +19,8 @@ mod writer;
 
 pub use authentication::Token;
 pub use connection::Limits;
-pub use conversation::{Conversation, Endpoint, Failure, TcpEndpoint};
-pub use remote::{ANSWER, GREETING, Remote, events};
+pub use conversation::{Answer, Conversation, Endpoint, Failure, TcpEndpoint};
+pub use remote::{ANSWER, GREETING, Remote, events, reply};
 pub use tcp::TcpTransport;
 pub use tls::{TlsClient, TlsServer};
 pub use unix::UnixTransport;

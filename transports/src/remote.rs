@@ -12,7 +12,7 @@ use futures::channel::mpsc::{Receiver, channel};
 use futures::executor::block_on;
 use futures::{SinkExt, Stream, StreamExt};
 
-use crate::conversation::{Conversation, Endpoint, Failure, Hangup};
+use crate::conversation::{Answer, Conversation, Endpoint, Failure, Hangup};
 use crate::wire::response;
 
 /// How long a daemon may take to say hello. That waits for no lock and no sync: who cannot do it soon is stopped or stuck,
@@ -58,21 +58,26 @@ impl Client for Remote {
         let context = Context { project: self.project.clone(), ..context.clone() };
         let mut conversation = self.greet(&context)?;
         let answer = conversation.ask(&context, &request).map_err(Failure::into_error)?;
-        let head = response(&context, &request, answer)?;
-        let streams = matches!(
-            head,
-            Response::Watching(_)
-                | Response::Log { .. }
-                | Response::Collecting(_)
-                | Response::Mail { .. }
-                | Response::Thread { .. }
-                | Response::Found { .. }
-        );
-        if !streams {
-            return Ok(Reply::new(head));
-        }
-        Ok(Reply::streaming(head, events(conversation)?))
+        reply(conversation, &context, &request, answer)
     }
+}
+
+/// What an answer means, with the events that follow it on its connection.
+pub fn reply(conversation: Conversation, context: &Context, request: &Request, answer: Answer) -> Result<Reply> {
+    let head = response(context, request, answer)?;
+    let streams = matches!(
+        head,
+        Response::Watching(_)
+            | Response::Log { .. }
+            | Response::Collecting(_)
+            | Response::Mail { .. }
+            | Response::Thread { .. }
+            | Response::Found { .. }
+    );
+    if !streams {
+        return Ok(Reply::new(head));
+    }
+    Ok(Reply::streaming(head, events(conversation)?))
 }
 
 /// The events of a conversation, read by a thread of their own. Dropping the stream hangs up.

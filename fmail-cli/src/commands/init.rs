@@ -1,8 +1,10 @@
 //! `fmail init`
 
+use std::sync::Arc;
+
 use clap::Args;
 use fmail_api::{Error, ErrorKind, Expect, ProjectIdSource, ProjectRecord, RecordKey, Result, Store};
-use fmail_host::{Environment, Project};
+use fmail_host::{Environment, Project, Route};
 use futures::executor::block_on;
 
 use crate::examples::{Example, example, help};
@@ -63,19 +65,16 @@ impl Init {
 
     /// Writes the record where it is missing or has another id than the one asked for.
     fn write(&self, place: &Place) -> Result<(ProjectRecord, Done)> {
-        let store = place.store()?;
+        let keeper = Keeper::of(place)?;
         let mut created = false;
         for _ in 0..ATTEMPTS {
-            let (expect, found) = match block_on(store.get(&RecordKey::project()))? {
-                Some(record) => (Expect::Revision(record.revision.clone()), Some(record.decode::<ProjectRecord>()?)),
-                None => (Expect::Absent, None),
-            };
+            let (expect, found) = keeper.get()?;
             let before = found.as_ref().map(|record| record.id.clone());
             let Some(wanted) = self.wanted(place, found.as_ref())? else {
                 let record = found.ok_or_else(|| Error::internal("a project without a record needs none"))?;
                 return Ok((record, if created { Done::Created } else { Done::Unchanged }));
             };
-            match put(&*store, expect, &wanted) {
+            match keeper.put(expect, &wanted) {
                 Ok(()) => {
                     let done = match before {
                         Some(before) if !created => Done::Renamed { before },
@@ -108,8 +107,43 @@ impl Init {
     }
 }
 
-fn put(store: &dyn Store, expect: Expect, record: &ProjectRecord) -> Result<()> {
-    let value = serde_json::to_value(record)
-        .map_err(|error| Error::internal(format!("the project's record has no JSON form: {error}")))?;
-    block_on(store.put(&RecordKey::project(), expect, value, true)).map(drop)
+/// Who keeps the project's record.
+enum Keeper<'a> {
+    /// The store, among its files.
+    Store(Arc<dyn Store>),
+    /// The host: it has to be known before the store can be reached.
+    Host(&'a Project),
+}
+
+impl Keeper<'_> {
+    fn of(place: &Place) -> Result<Keeper<'_>> {
+        match place.settings.route() {
+            Route::Direct => Ok(Keeper::Store(place.store()?)),
+            Route::Daemon | Route::DaemonFirst => Ok(Keeper::Host(&place.project)),
+        }
+    }
+
+    fn get(&self) -> Result<(Expect, Option<ProjectRecord>)> {
+        match self {
+            Keeper::Store(store) => match block_on(store.get(&RecordKey::project()))? {
+                Some(record) => Ok((Expect::Revision(record.revision.clone()), Some(record.decode()?))),
+                None => Ok((Expect::Absent, None)),
+            },
+            Keeper::Host(project) => {
+                let found = project.record()?;
+                Ok((if found.is_some() { Expect::Anything } else { Expect::Absent }, found))
+            }
+        }
+    }
+
+    fn put(&self, expect: Expect, record: &ProjectRecord) -> Result<()> {
+        match self {
+            Keeper::Store(store) => {
+                let value = serde_json::to_value(record)
+                    .map_err(|error| Error::internal(format!("the project's record has no JSON form: {error}")))?;
+                block_on(store.put(&RecordKey::project(), expect, value, true)).map(drop)
+            }
+            Keeper::Host(project) => project.write_record(record, expect != Expect::Absent),
+        }
+    }
 }

@@ -70,7 +70,7 @@ impl Log {
             follow: self.follow,
             allow_other_dm: self.allow_other_dm,
         });
-        let session = place.session(agent)?;
+        let session = place.reading_session(agent, target.as_ref(), self.allow_other_dm)?;
         let mut output = Output::stdout();
         let style = Style::choose(self.json, output.is_terminal(), |name| place.environment.var(name).map(Into::into));
         if self.follow {

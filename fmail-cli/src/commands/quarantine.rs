@@ -1,7 +1,8 @@
 //! `fmail quarantine`
 
 use clap::{Args, Subcommand};
-use fmail_api::{Error, Quarantine as Keeper};
+use fmail_api::{Error, ErrorKind, Quarantine as Keeper};
+use fmail_host::Route;
 use futures::executor::block_on;
 use serde_json::json;
 
@@ -54,8 +55,19 @@ enum Action {
 
 impl Quarantine {
     pub(crate) fn run(self, place: &Place) -> Outcome {
+        let none = || {
+            let name = &place.settings.mail.store;
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("the store `{name}` has no quarantine: it does not hold broken things"),
+            )
+        };
+        // What is no files of the project's own cannot be broken from outside.
+        if place.settings.route() != Route::Direct {
+            return Err(none().into());
+        }
         let store = place.store()?;
-        let keeper = store.quarantine().ok_or_else(|| Error::unsupported("hold broken things"))?;
+        let keeper = store.quarantine().ok_or_else(none)?;
         let mut output = Output::stdout();
         match self.action {
             Action::List { json } => list(keeper, json, &mut output)?,

@@ -8,6 +8,7 @@ use fmail_api::{
     AgentName, Error, ErrorKind, Message, Request, Response, Result, SendRequest, Sent, Target, Timestamp,
     parse_duration,
 };
+use fmail_host::Route;
 
 use crate::body::Source;
 use crate::connected::{self, read_back};
@@ -125,8 +126,11 @@ impl Send {
             ..SendRequest::new(to, body)
         };
         let agent = identity::writer(&place.environment)?;
+        // What can be read here need not come over the connection.
+        let reads_back = self.json && place.settings.route() == Route::Direct;
+        request.echo = self.json && !reads_back;
         let sent = match connected::send(place, &agent, &mut request)? {
-            Some(sent) if self.json => {
+            Some(sent) if reads_back => {
                 Sent { message: read_back(place, sent.message.id).unwrap_or(sent.message), ..sent }
             }
             Some(sent) => sent,

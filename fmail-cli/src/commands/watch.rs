@@ -54,8 +54,8 @@ impl Watch {
         let since = self.since.as_deref().filter(|text| !since::is_now(text));
         let since = since.map(|text| since::parse(text, now())).transpose()?;
         let agent = identity::reader(&place.environment, target.is_none())?;
+        let session = place.reading_session(agent, target.as_ref(), self.allow_other_dm)?;
         let request = Request::Watch(WatchRequest { target, since, allow_other_dm: self.allow_other_dm });
-        let session = place.session(agent)?;
         let mut output = Output::stdout();
         let style = Style::choose(self.json, output.is_terminal(), |name| place.environment.var(name).map(Into::into));
         // A made-up name ends with this process: nobody waits to see it renewed, or asks what reached it.

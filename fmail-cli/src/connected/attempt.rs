@@ -18,15 +18,12 @@ impl Attempt {
     /// Connects; nothing when nobody is there, or somebody who is not this project's daemon.
     pub(super) fn open(place: &Place, agent: &AgentName, endpoint: &Endpoint) -> Result<Option<Attempt>> {
         let Some(conversation) = Conversation::open(endpoint) else { return Ok(None) };
-        let context = context(&place.project, agent)?;
+        let context = context(&place.project, &place.settings.mail.store, agent)?;
         Ok(match endpoint {
             // The socket lies in the very directory that it serves: there is nothing to make sure of first.
             Endpoint::Unix(_) => Some(Attempt { conversation, context, known: false }),
-            Endpoint::Tcp(_) => make_sure(&place.project, conversation, &context).map(|conversation| Attempt {
-                conversation,
-                context,
-                known: true,
-            }),
+            Endpoint::Tcp(_) => make_sure(&place.project, conversation, &context, place.settings.route())
+                .map(|conversation| Attempt { conversation, context, known: true }),
         })
     }
 

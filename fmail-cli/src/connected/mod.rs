@@ -3,9 +3,13 @@
 //! PROTOCOL.md's rules: the project's socket first, then TCP, then the files. An error that the daemon answers is the
 //! answer. A connection that is lost before an answer leads to the files, and an idempotency key keeps the message from
 //! being stored twice, whatever the daemon still does with it.
+//!
+//! Where the store lives in the daemon's process there are no files to go on with ([`fmail_host::Route`]): then every command
+//! runs at the [`Daemon`], and without one it fails.
 
 mod attempt;
-mod daemon;
+mod client;
+mod daemons;
 mod nudge;
 mod search;
 mod send;
@@ -15,15 +19,17 @@ mod watch;
 
 use version::{explained, speaks_ours};
 
+pub(crate) use client::Daemon;
 pub(crate) use nudge::nudge;
 pub(crate) use send::{read_back, send};
 pub(crate) use watch::watch;
 
 use std::sync::Once;
+use std::time::Duration;
 
 use fmail_api::{AgentName, Context, Error, ErrorKind, Hello, Principal, Result};
-use fmail_host::Project;
-use fmail_transports::{Conversation, Endpoint, Failure, GREETING, TcpEndpoint, TlsClient, Token};
+use fmail_host::{Project, Route};
+use fmail_transports::{ANSWER, Conversation, Endpoint, Failure, GREETING, TcpEndpoint, TlsClient, Token};
 
 use crate::output::note;
 use crate::session::{Place, host};
@@ -60,9 +66,9 @@ fn tcp_endpoint(place: &Place) -> Result<TcpEndpoint> {
 
 /// On whose behalf a daemon is asked. Looked up only when somebody listens: finding out the project's id costs more than
 /// finding nobody, and a project file that cannot be read concerns nobody then.
-fn context(project: &Project, agent: &AgentName) -> Result<Context> {
-    let project = Some(project.id()?.0);
-    Ok(Context { host: host(), project, principal: Principal::Anonymous, ..Context::local(agent.clone()) })
+fn context(project: &Project, store: &str, agent: &AgentName) -> Result<Context> {
+    let (project, store) = (Some(project.id()?.0), Some(store.to_string()));
+    Ok(Context { host: host(), project, store, principal: Principal::Anonymous, ..Context::local(agent.clone()) })
 }
 
 /// Whether a daemon on a TCP port keeps its messages in this very directory. Anything else is not this project's daemon:
@@ -72,31 +78,46 @@ fn is_ours(project: &Project, hello: Option<&Hello>) -> bool {
     ours.is_some() && ours.as_deref() == hello.map(|hello| hello.store_id.as_str())
 }
 
+/// How long a daemon may take to say hello. Only who has the files at hand gives it up on a busy machine.
+fn patience(route: Route) -> Duration {
+    if route == Route::Direct { GREETING } else { ANSWER }
+}
+
 /// Makes sure of a daemon on a TCP port before anything is entrusted to it.
 ///
 /// One that wants a token which we do not have, or does not prove ours, counts as not this project's daemon: it was told
-/// nothing but a hello and has stored nothing, so the files are used, with a warning.
-fn make_sure(project: &Project, mut conversation: Conversation, context: &Context) -> Option<Conversation> {
-    conversation.wait(GREETING).ok()?;
+/// nothing but a hello and has stored nothing, so we do without it, with a warning.
+fn make_sure(
+    project: &Project,
+    mut conversation: Conversation,
+    context: &Context,
+    route: Route,
+) -> Option<Conversation> {
+    conversation.wait(patience(route)).ok()?;
     let wants_proof = conversation.wants_proof();
     match conversation.hello(context) {
         Ok(hello) if !is_ours(project, hello.as_ref()) => None,
         Ok(hello) => match hello.as_ref().map_or(Ok(()), speaks_ours) {
             Ok(()) => Some(conversation),
-            Err(error) => warn(&error),
+            Err(error) => warn(&error, route),
         },
-        Err(Failure::Refused(error)) if error.kind() == ErrorKind::Denied => warn(&error),
-        Err(Failure::Lost(error)) if wants_proof => warn(&error),
+        Err(Failure::Refused(error)) if error.kind() == ErrorKind::Denied => warn(&error, route),
+        Err(Failure::Lost(error)) if wants_proof => warn(&error, route),
         Err(_) => None,
     }
 }
 
 /// Says once why a daemon is not used. A watch that looks for its daemon again and again would repeat it.
-fn warn(error: &Error) -> Option<Conversation> {
+fn warn(error: &Error, route: Route) -> Option<Conversation> {
     static WARNED: Once = Once::new();
     WARNED.call_once(|| {
         let help = error.help_text().map(|help| format!(" ({help})")).unwrap_or_default();
-        note(&format!("{error}{help}; it was told nothing but hello, and the files are used"));
+        let instead = match route {
+            Route::Direct => "the files are used",
+            Route::Daemon => "there is nothing else to use",
+            Route::DaemonFirst => "the store is opened without it",
+        };
+        note(&format!("{error}{help}; it was told nothing but hello, and {instead}"));
     });
     None
 }

@@ -2,22 +2,23 @@
 //!
 //! A watch that loses its daemon tries to find it again for a moment, then goes on with the files, and returns when a
 //! daemon is there again. Each time it goes on right behind what it has shown, so nothing is lost and nothing repeated.
+//! Where the store lives in the daemon's process, it waits for the daemon instead.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{
-    Client, Context, Cursor, ErrorKind, Event, EventStream, Reply, Request, Response, Result, WatchRequest,
+    Client, Context, ErrorKind, Event, EventStream, LogRequest, Reply, Request, Response, Result, Since, WatchRequest,
 };
-use fmail_core::Operations;
+use fmail_host::{Route, unserved};
 use futures::{StreamExt, stream};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::daemon::{Daemons, Found};
+use super::client::silent;
+use super::daemons::{Daemons, Found};
 use super::search::Search;
 use super::standing::Standing;
 use crate::output::note;
-use crate::session::{Place, Session, now, unexpected};
+use crate::session::{Local, Place, Session, now, unexpected};
 
 /// How long to wait before each attempt to find a lost daemon again.
 const AGAIN: [Duration; 5] = [
@@ -31,46 +32,49 @@ const AGAIN: [Duration; 5] = [
 /// where they were, so that a daemon which drops everybody is not asked without end.
 const WORTH: Duration = Duration::from_secs(5);
 
-/// Watches through the project's daemon where there is one, and through the files where there is none.
+/// Follows through the project's daemon where there is one, and through the files where there is none.
 ///
-/// What is stored is shown also when the time is short: a daemon gets half of it to answer.
-pub(crate) async fn watch(
-    place: &Place,
-    session: &Session,
-    request: WatchRequest,
-    time: Option<Duration>,
-) -> Result<Reply> {
+/// What is stored is shown also when the time is short: a daemon gets half of it to answer, unless it is the one that has the
+/// store.
+pub(crate) async fn watch(place: &Place, session: &Session, request: Request, time: Option<Duration>) -> Result<Reply> {
     let mut watching = Watching {
         search: Search::new(Daemons::of(place, &session.context.agent)),
-        operations: session.operations.clone(),
-        local: session.context.clone(),
-        standing: Standing::new(request.since.clone(), now()),
+        local: session.local.clone(),
+        context: session.context.clone(),
+        standing: Standing::new(since(&request).cloned(), now()),
         request: request.clone(),
         events: stream::empty().boxed(),
-        way: Way::Files,
+        way: Way::Nowhere,
         was_connected: false,
         attempts: 0,
     };
-    let patience = time.map_or(Duration::MAX, |time| time / 2);
-    let cursor = match timeout(patience, watching.search.look(request.clone())).await {
-        Ok(found) => match found? {
-            Found::Watching(cursor, events) => {
-                watching.connected(events);
-                cursor
-            }
-            Found::Silent | Found::Nobody => watching.open_files(request).await?,
-        },
+    let only = place.settings.route() == Route::Daemon;
+    let patience = time.filter(|_| !session.is_served()).map_or(Duration::MAX, |time| time / 2);
+    let found = match timeout(patience, watching.search.look(request.clone())).await {
+        Ok(found) => found?,
         Err(_) => {
             watching.search.give_up();
-            watching.open_files(request).await?
+            Found::Silent
         }
     };
-    watching.standing.began(&cursor);
+    let head = match found {
+        Found::There(reply) => {
+            let events = reply.events.ok_or_else(unexpected)?;
+            watching.connected(events);
+            reply.head
+        }
+        Found::Silent if only => return Err(silent()),
+        Found::Nobody if only => return Err(unserved(&place.project, &place.settings)),
+        Found::Silent | Found::Nobody => watching.open_here(request).await?.ok_or_else(unexpected)?,
+    };
+    if let Response::Watching(cursor) = &head {
+        watching.standing.began(cursor);
+    }
     let events = stream::unfold(watching, |mut watching| async {
         let event = watching.next().await?;
         Some((event, watching))
     });
-    Ok(Reply::streaming(Response::Watching(cursor), events.boxed()))
+    Ok(Reply::streaming(head, events.boxed()))
 }
 
 /// Where the messages come from.
@@ -78,8 +82,10 @@ pub(crate) async fn watch(
 enum Way {
     /// From a daemon, since then; whether anything came from it.
     Daemon { since: Instant, brought: bool },
-    /// From the files.
-    Files,
+    /// From the store in this process.
+    Here,
+    /// From nowhere for now: the daemon is awaited.
+    Nowhere,
     /// From nowhere any more.
     Ended,
 }
@@ -87,9 +93,9 @@ enum Way {
 /// A watch that outlives its daemon, and finds the next.
 struct Watching {
     search: Search,
-    operations: Arc<Operations>,
-    local: Context,
-    request: WatchRequest,
+    local: Local,
+    context: Context,
+    request: Request,
     standing: Standing,
     events: EventStream,
     way: Way,
@@ -104,13 +110,22 @@ impl Watching {
             let event = match self.way {
                 Way::Ended => return None,
                 Way::Daemon { .. } => self.events.next().await,
-                Way::Files => {
+                Way::Nowhere => {
+                    let found = self.search.next(|| going_on(&self.request, &self.standing)).await;
+                    if let Err(error) = self.looked(found) {
+                        self.way = Way::Ended;
+                        return Some(Err(error));
+                    }
+                    continue;
+                }
+                Way::Here => {
                     let request = || going_on(&self.request, &self.standing);
                     tokio::select! {
                         biased;
                         event = self.events.next() => event,
                         found = self.search.next(request) => {
-                            self.looked(found);
+                            // While the store here is watched, whatever a daemon refuses is no reason to end.
+                            let _ = self.looked(found);
                             continue;
                         }
                     }
@@ -149,16 +164,23 @@ impl Watching {
         }
     }
 
-    /// While the files are watched, whatever a daemon refuses is no reason to end.
-    fn looked(&mut self, found: Result<Found>) {
+    /// Goes on with the daemon that a look has found. An error is what a daemon has refused for good.
+    fn looked(&mut self, found: Result<Found<Reply>>) -> Result<()> {
         match found {
-            Ok(Found::Watching(_, events)) => {
+            Ok(Found::There(Reply { events: Some(events), .. })) => {
                 note(if self.was_connected { "watching through forged again" } else { "watching through forged" });
                 self.connected(events);
+                Ok(())
             }
+            Ok(Found::There(_)) => Err(unexpected()),
+            Ok(Found::Silent | Found::Nobody) => Ok(()),
             // The next look asks for more, and leaves out what was shown.
-            Err(error) if error.kind() == ErrorKind::Expired => self.standing.forget_cursor(),
-            _ => {}
+            Err(error) if error.kind() == ErrorKind::Expired => {
+                self.standing.forget_cursor();
+                Ok(())
+            }
+            Err(error) if error.retryable() => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -168,7 +190,7 @@ impl Watching {
         self.was_connected = true;
     }
 
-    /// Finds the daemon again, or goes on with the files. An error becomes the last event.
+    /// Finds the daemon again, or goes on without it. An error becomes the last event.
     async fn lost(&mut self, why: &str) {
         let worth = matches!(self.way, Way::Daemon { since, brought } if brought || since.elapsed() >= WORTH);
         if worth {
@@ -176,17 +198,17 @@ impl Watching {
         }
         let resumed = match self.reconnect().await {
             Ok(true) => return,
-            Ok(false) => self.go_on_with_files().await,
+            Ok(false) => self.go_on_here().await,
             Err(error) => Err(error),
         };
         match resumed {
-            Ok(()) => {
-                note(&format!("watching the files: {why}"));
+            Ok(here) => {
+                note(&format!("{}: {why}", if here { "watching the files" } else { "waiting for forged" }));
                 self.search.expect(worth);
             }
             Err(error) => {
                 self.events = stream::iter([Err(error)]).boxed();
-                self.way = Way::Files;
+                self.way = Way::Here;
             }
         }
     }
@@ -197,8 +219,8 @@ impl Watching {
             self.attempts += 1;
             sleep(*wait).await;
             match self.search.look(going_on(&self.request, &self.standing)).await {
-                Ok(Found::Watching(_, events)) => {
-                    self.connected(events);
+                Ok(Found::There(reply)) => {
+                    self.connected(reply.events.ok_or_else(unexpected)?);
                     return Ok(true);
                 }
                 // It is there and does not answer: a further question would only wait for longer.
@@ -212,29 +234,51 @@ impl Watching {
         Ok(false)
     }
 
-    async fn go_on_with_files(&mut self) -> Result<()> {
-        let opened = self.open_files(going_on(&self.request, &self.standing)).await;
-        match opened {
+    /// Goes on with the store in this process; whether that can be.
+    async fn go_on_here(&mut self) -> Result<bool> {
+        if self.local.operations().is_err() {
+            // The daemon had it open. What cannot be opened here, for whatever reason, can be awaited there.
+            self.local = Local::Never;
+        }
+        let opened = match self.open_here(going_on(&self.request, &self.standing)).await {
             Err(error) if error.kind() == ErrorKind::Expired => {
                 self.standing.forget_cursor();
-                self.open_files(going_on(&self.request, &self.standing)).await.map(drop)
+                self.open_here(going_on(&self.request, &self.standing)).await?
             }
-            other => other.map(drop),
-        }
+            other => other?,
+        };
+        Ok(opened.is_some())
     }
 
-    async fn open_files(&mut self, request: WatchRequest) -> Result<Cursor> {
-        let reply = self.operations.call(&self.local, Request::Watch(request)).await?;
+    /// Starts the stream in this process; nothing where the store lives in the daemon's, which is then awaited.
+    async fn open_here(&mut self, request: Request) -> Result<Option<Response>> {
+        let Some(operations) = self.local.operations()? else {
+            self.way = Way::Nowhere;
+            return Ok(None);
+        };
+        let reply = operations.call(&self.context, request).await?;
         self.events = reply.events.ok_or_else(unexpected)?;
-        self.way = Way::Files;
-        match reply.head {
-            Response::Watching(cursor) => Ok(cursor),
-            _ => Err(unexpected()),
-        }
+        self.way = Way::Here;
+        Ok(Some(reply.head))
     }
 }
 
-/// The request of a watch that goes on elsewhere.
-fn going_on(request: &WatchRequest, standing: &Standing) -> WatchRequest {
-    WatchRequest { since: Some(standing.since()), ..request.clone() }
+/// From where the request wants what is stored.
+fn since(request: &Request) -> Option<&Since> {
+    match request {
+        Request::Watch(watch) => watch.since.as_ref(),
+        Request::Log(log) => log.since.as_ref(),
+        _ => None,
+    }
+}
+
+/// The request of a watch that goes on elsewhere. One of the log that is followed has shown what it was asked for, and
+/// wants all that came since.
+fn going_on(request: &Request, standing: &Standing) -> Request {
+    let since = Some(standing.since());
+    match request {
+        Request::Watch(watch) => Request::Watch(WatchRequest { since, ..watch.clone() }),
+        Request::Log(log) => Request::Log(LogRequest { since, limit: None, ..log.clone() }),
+        other => other.clone(),
+    }
 }

@@ -3,11 +3,12 @@
 //! Loading runs the library's own code, so everything that can be known before comes before: see `file.rs`. A library is
 //! loaded once for each file and never unloaded: its threads and what it registered would outlive it.
 
+mod bridge;
 mod callbacks;
 mod carrier;
 mod checks;
 mod link;
-mod log;
+pub(super) mod log;
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -20,9 +21,10 @@ use fmail_abi::layout::{ABI_MAJOR, FmPlugin, SYMBOL};
 use fmail_api::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
 
+pub use self::bridge::serve_library;
 use self::checks::Functions;
 use super::{Carrier, Instance, Manifest, PluginFile, Surroundings, Upward};
-use crate::{Origin, PluginKind, PluginSettings};
+use crate::{PluginKind, PluginSettings};
 
 /// Majors whose symbol is looked for to say what a file was built for. Far more than there will be.
 const OTHER_MAJORS: std::ops::RangeInclusive<u32> = 0..=9;
@@ -44,7 +46,9 @@ impl Library {
                 Error::internal("a plugin that has a command is no library").context("key", settings.key("command"))
             );
         };
-        let library = Library::load(&file).and_then(|library| library.used_as(settings, kind).map(|()| library));
+        let library = Library::load(&file).and_then(|library| {
+            library.manifest.used_as(settings, kind, &library.path.display().to_string()).map(|()| library)
+        });
         library.map_err(|error| error.context("origin", settings.whence()))
     }
 
@@ -68,23 +72,6 @@ impl Library {
                 None => error.help("this is what the plugin itself says; its documentation or its log may say more"),
                 Some(_) => error,
             })
-    }
-
-    /// Checks that the plugin is of the kind that is asked for, and the one that is asked for.
-    fn used_as(&self, settings: &PluginSettings, kind: PluginKind) -> Result<()> {
-        let named = |error: Error| error.context("file", self.path.display());
-        if self.manifest.kind != kind {
-            let (key, got) = (kind.key(), self.manifest.kind);
-            let text = format!("expected a {kind}, since `{key}` names it, got a {got}");
-            return Err(named(refused(text, &format!("name it in `{}` instead", got.key()))));
-        }
-        // A file that the configuration names may be any plugin, unless `use` says which.
-        let any = settings.file.is_some() && settings.origin("use") == Origin::Default;
-        if !any && self.manifest.name != settings.plugin {
-            let text = format!("expected the plugin `{}`, got `{}`", settings.plugin, self.manifest.name);
-            return Err(named(refused(text, "the manifest's `name` and the file's name must be the same")));
-        }
-        Ok(())
     }
 
     /// Loads a file that passed the checks of `check_file`. The error names the file, what was expected and what was got.

@@ -9,6 +9,7 @@ use super::json::{shown, word_for};
 use super::{PluginName, Schema};
 use crate::near::suggestion;
 use crate::registry::PluginKind;
+use crate::{Origin, PluginSettings};
 
 /// A manifest, checked: a static text in a library, the answer to `hello` of a program.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,6 +118,28 @@ impl Manifest {
     /// Whether the plugin can do this.
     pub fn has(&self, capability: Capability) -> bool {
         self.capabilities.contains(&capability)
+    }
+}
+
+impl Manifest {
+    /// Checks that the plugin is of the kind that is asked for, and the one that is asked for; `file` is where it came from.
+    pub fn used_as(&self, settings: &PluginSettings, kind: PluginKind, file: &str) -> Result<()> {
+        let wrong = |what: String, help: String| {
+            Err(Error::new(ErrorKind::InvalidConfig, what).context("file", file).help(help))
+        };
+        if self.kind != kind {
+            let (key, got) = (kind.key(), self.kind);
+            let text = format!("expected a {kind}, since `{key}` names it, got a {got}");
+            return wrong(text, format!("name it in `{}` instead", got.key()));
+        }
+        // What the configuration names may be any plugin, unless `use` says which.
+        let named = settings.file.is_some() || settings.command.is_some();
+        let any = named && settings.origin("use") == Origin::Default;
+        if !any && self.name != settings.plugin {
+            let text = format!("expected the plugin `{}`, got `{}`", settings.plugin, self.name);
+            return wrong(text, "the manifest's `name` and the file's name must be the same".into());
+        }
+        Ok(())
     }
 }
 

@@ -1,9 +1,11 @@
 //! Plugins: which file a name means, whether that file is believed, what it says about itself, and its instances.
 //!
-//! A configuration can be checked, and plugins listed, without loading anything. From [`Library::load`] on the code of a
-//! plugin runs; an [`Instance`] is what can be called.
+//! A configuration can be checked, and plugins listed, without loading anything. From [`Plugin::load`] on the code of a
+//! plugin runs; an [`Instance`] is what can be called, a store what the rest of fmail sees of it.
 
+mod cost;
 mod elf;
+mod embedded;
 mod envelope;
 mod failure;
 mod file;
@@ -13,41 +15,41 @@ mod json;
 mod lane;
 mod ledger;
 mod library;
+mod loaded;
+mod log;
 mod manifest;
 mod name;
+mod opened;
+mod process;
+mod relay;
 mod rule;
 mod schema;
 mod search;
+mod store;
 mod sync;
+mod trace;
+mod transport;
+mod upward;
 
-use std::sync::Arc;
-
-use fmail_api::{Error, ErrorKind, Reporter, Result, Store};
-
+pub use cost::cost_of_calls;
 pub use envelope::{Role, Surroundings};
+pub use fmail_abi::{Service, Spawner, Work};
+
 pub use failure::failure;
 pub(crate) use file::sha256_of;
 pub use file::{PluginFile, PluginForm, Refusal, check_file};
 pub use instance::{Carrier, Instance, Replies, Upward};
-pub use library::Library;
+pub use library::{Library, serve_library};
+pub use loaded::Plugin;
+pub use log::PluginLog;
 pub use manifest::{Capability, Manifest, StoreProfile};
 pub use name::PluginName;
+pub use opened::{data_dir, found, open};
+pub use process::{Listener, Process, Program};
+pub use relay::PluginRelay;
 pub use schema::{Mistake, Schema};
 pub use search::{Candidate, PluginPlace, PluginSearch, Resolved};
-
-use crate::{PluginSettings, Project, Serving, Settings};
-
-/// Opens the store that a plugin provides.
-pub fn open(
-    _project: &Project,
-    _settings: &Settings,
-    plugin: &PluginSettings,
-    _serving: Serving,
-    _reporter: Reporter,
-) -> Result<Arc<dyn Store>> {
-    Err(Error::new(
-        ErrorKind::Unsupported,
-        format!("this build of fmail loads no plugins, and `{}` is one", plugin.name),
-    )
-    .help("use mail.store = \"files\", which keeps the messages in .fmail/"))
-}
+pub use store::PluginStore;
+pub use trace::VARIABLE as TRACE_VARIABLE;
+pub use transport::PluginTransport;
+pub use upward::HostService;

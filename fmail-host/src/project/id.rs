@@ -41,12 +41,10 @@ impl Project {
         check_id(id).map_err(|problem| Error::invalid(format!("the project id {problem}")))
     }
 
-    /// The record of this project when it is created now. The store adds the format of its files.
+    /// The record of this project when it is created now, under the id that it has. The store adds the format of its
+    /// files.
     pub fn new_record(&self, now: Timestamp) -> Result<ProjectRecord> {
-        let (id, source) = match self.id_from_variable()? {
-            Some(id) => (id, ProjectIdSource::Environment),
-            None => self.derived_id()?,
-        };
+        let (id, source) = self.id()?;
         Ok(ProjectRecord {
             id,
             created: now.whole_seconds(),
@@ -100,7 +98,7 @@ impl Project {
         Ok(repository.origin()?.map(|url| (hashed(&remote::normalise(&url)), ProjectIdSource::Remote)))
     }
 
-    fn project_file(&self) -> PathBuf {
+    pub(super) fn project_file(&self) -> PathBuf {
         self.fmail_dir().join("project.json")
     }
 }

@@ -8,6 +8,7 @@ mod git_config;
 mod id;
 mod identity;
 mod path;
+mod record;
 mod remote;
 
 use std::fmt;

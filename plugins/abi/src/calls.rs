@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures::Stream;
 
-use crate::peer::Peer;
+use crate::peer::{Observer, Peer};
 use crate::status;
 use crate::sync::{Arc, Mutex, MutexGuard, lock};
 
@@ -43,6 +43,7 @@ pub struct Counters {
 /// The table of the calls under way.
 pub struct Calls {
     table: Mutex<Table>,
+    observer: Option<Box<dyn Observer>>,
 }
 
 struct Table {
@@ -78,7 +79,13 @@ impl Calls {
     /// A table without any call.
     pub fn new() -> Self {
         let table = Table { last: 0, open: BTreeMap::new(), counters: Counters::default(), closed: None };
-        Calls { table: Mutex::new(table) }
+        Calls { table: Mutex::new(table), observer: None }
+    }
+
+    /// The same table, whose answers are told to `observer` as they come, with or without effect.
+    #[must_use]
+    pub fn observed(self, observer: Box<dyn Observer>) -> Self {
+        Calls { observer: Some(observer), ..self }
     }
 
     /// Makes a call. It has begun when this returns, and perhaps been answered.
@@ -125,12 +132,18 @@ impl Calls {
 
     /// The other side answers.
     pub fn done(&self, id: u64, status: i32, body: &[u8]) {
+        if let Some(observer) = &self.observer {
+            observer.done(id, status, body);
+        }
         let Some(slot) = self.take(id) else { return };
         slot.finish(Answer { status, body: body.into() });
     }
 
     /// The other side sends an item. False: it is to stop.
     pub fn item(&self, id: u64, body: &[u8]) -> bool {
+        if let Some(observer) = &self.observer {
+            observer.item(id, body);
+        }
         let mut table = lock(&self.table);
         let Some(slot) = table.open.get(&id).cloned() else {
             table.count_unknown(id);

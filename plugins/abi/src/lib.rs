@@ -20,6 +20,6 @@ mod sync;
 mod verb;
 
 pub use calls::{Answer, Call, Calls, Counters, Items};
-pub use peer::Peer;
+pub use peer::{Observer, Peer};
 pub use served::{Served, Service, Spawner, Work};
 pub use verb::{Level, Verb};

@@ -16,3 +16,11 @@ pub trait Peer: Send + Sync {
     /// Sends an item of a stream that the other side has asked for. False: stop, nobody wants more.
     fn item(&self, id: u64, body: &[u8]) -> bool;
 }
+
+/// Hears what the other side answers, before anything is made of it.
+pub trait Observer: Send + Sync {
+    /// An answer came.
+    fn done(&self, id: u64, status: i32, body: &[u8]);
+    /// An item came.
+    fn item(&self, id: u64, body: &[u8]);
+}

@@ -65,7 +65,7 @@ impl Instance {
             Envelope::parse(envelope).and_then(|envelope| Ok((Lease::acquire(envelope.threads()?)?, envelope)));
         match prepared {
             Ok((lease, envelope)) => instance.clone().open::<P>(id, lease, envelope),
-            Err(error) => instance.answer(id, Err(error)),
+            Err(error) => instance.leave(id, Err(error)),
         }
         instance
     }
@@ -73,14 +73,15 @@ impl Instance {
     /// Opening is served like any call: polled at once on this thread, its panics caught, answered once.
     fn open<P: Plugin>(self: Arc<Self>, id: u64, lease: Lease, envelope: Envelope) {
         let peer: Arc<dyn Peer> = self.link.clone();
-        let spawner = Arc::new(OnRuntime(lease.handle().clone()));
-        let parts = Parts { instance: self, lease: Leaving(Some(lease)), envelope, open: P::open };
+        let spawner = Arc::new(OnRuntime { handle: lease.handle().clone(), link: self.link.clone() });
+        let lease = Leaving { lease: Some(lease), link: self.link.clone() };
+        let parts = Parts { instance: self, lease, envelope, open: P::open };
         let opening = Opening(Mutex::new(Some(parts)));
         Served::new(peer, Arc::new(opening), spawner).call(id, b"create", b"", b"");
     }
 
     fn begin(&self, opened: Arc<dyn Opened>, lease: Lease) {
-        let spawner = Arc::new(OnRuntime(lease.handle().clone()));
+        let spawner = Arc::new(OnRuntime { handle: lease.handle().clone(), link: self.link.clone() });
         let service = Arc::new(Front(Arc::downgrade(&opened)));
         let served = Served::new(self.link.clone(), service, spawner);
         *self.alive.write().unwrap_or_else(PoisonError::into_inner) = Some(Alive { served, opened, lease });
@@ -119,23 +120,24 @@ impl Instance {
         let ending = {
             let instance = self.clone();
             move || {
-                let ended = catch_unwind(AssertUnwindSafe(|| instance.end()));
+                let ended = catch_unwind(AssertUnwindSafe(|| logging::speaking(&instance.link, || instance.end())));
                 let panicked = || Err(Error::internal("the plugin panicked while it was closed"));
-                instance.answer(id, ended.unwrap_or_else(|_| panicked()));
+                instance.leave(id, ended.unwrap_or_else(|_| panicked()));
             }
         };
         if let Err(error) = std::thread::Builder::new().name("fmail-plugin-end".into()).spawn(ending) {
-            self.answer(id, Err(Error::io("starting the thread that ends the instance", &error)));
+            self.leave(id, Err(Error::io("starting the thread that ends the instance", &error)));
         }
     }
 
     fn end(&self) -> Result<()> {
-        // The host answers nothing any more, so whoever waits for it is told here.
-        self.calls.close(&Answer::cancelled("the instance is being destroyed"));
         let alive = self.alive.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Alive { served, opened, lease }) = alive else { return Ok(()) };
         let handle = lease.handle().clone();
         handle.block_on(served.close());
+        // The host answers nothing any more, so what still waits for it is told here. Not before: a call that is cut off
+        // should end as cancelled, and not with what its code makes of an answer that does not come.
+        self.calls.close(&Answer::cancelled("the instance is being destroyed"));
         let closing = AssertUnwindSafe(async { opened.close().await }).catch_unwind();
         let closed = handle.block_on(closing);
         let entered = handle.enter();
@@ -148,7 +150,9 @@ impl Instance {
         }
     }
 
-    fn answer(&self, id: u64, result: Result<()>) {
+    /// The instance is gone; says so.
+    fn leave(&self, id: u64, result: Result<()>) {
+        logging::end(&self.link);
         let answer = Answer::from(result.map(|()| Vec::new()));
         self.link.done(id, answer.status, &answer.body);
     }
@@ -186,7 +190,7 @@ impl Service for Opening {
             async move {
                 match open(envelope, host).await {
                     Ok(opened) => {
-                        instance.begin(opened, lease.0.take().expect("taken once"));
+                        instance.begin(opened, lease.lease.take().expect("taken once"));
                         Answer::ok(Vec::new())
                     }
                     Err(error) => Answer::from(error),
@@ -199,10 +203,16 @@ impl Service for Opening {
 
 /// Gives the share of the runtime back when the opening ends without an instance: with an error, or in a panic. Work is
 /// dropped before it is answered, so the host hears of it when everything is gone.
-struct Leaving(Option<Lease>);
+struct Leaving {
+    lease: Option<Lease>,
+    link: Arc<dyn Link>,
+}
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        self.0.take().into_iter().for_each(Lease::abandon);
+        if let Some(lease) = self.lease.take() {
+            lease.abandon();
+            logging::end(&self.link);
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! What a plugin says to the operator: `tracing` events and panics go to the host's log.
 //!
-//! The subscriber and the panic hook belong to this copy of `tracing` and of the standard library, so to this library alone.
-//! Several instances share them; what is said goes to the host of the newest one.
+//! The subscriber and the panic hook belong to this copy of `tracing` and of the standard library, so to this library alone;
+//! its instances share them. What is said while a call of an instance runs goes to that instance's log. What is said
+//! elsewhere, by a task or a thread of the plugin's own, goes to the newest instance that is alive.
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Write};
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,33 +19,71 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::instance::Link;
 
-static LINK: Mutex<Option<Arc<dyn Link>>> = Mutex::new(None);
+/// The instances that are alive, the newest last.
+static ALIVE: Mutex<Vec<Arc<dyn Link>>> = Mutex::new(Vec::new());
 
-/// Sends what is said from now on to this host.
+thread_local! {
+    /// The instance whose code runs on this thread.
+    static CURRENT: RefCell<Option<Arc<dyn Link>>> = const { RefCell::new(None) };
+}
+
+/// An instance is there and may speak.
 pub(crate) fn begin(link: &Arc<dyn Link>) {
-    let before = LINK.lock().unwrap_or_else(PoisonError::into_inner).replace(link.clone());
-    drop(before);
+    ALIVE.lock().unwrap_or_else(PoisonError::into_inner).push(link.clone());
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // Fails only in a program that has a subscriber of its own, which then gets the events.
         let _ = tracing::subscriber::set_global_default(Forward(AtomicU64::new(1)));
-        std::panic::set_hook(Box::new(report));
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !report(panic) {
+                before(panic);
+            }
+        }));
     });
     tracing::callsite::rebuild_interest_cache();
 }
 
-fn link() -> Option<Arc<dyn Link>> {
-    LINK.lock().unwrap_or_else(PoisonError::into_inner).clone()
+/// An instance is gone: nobody hears what it says.
+pub(crate) fn end(link: &Arc<dyn Link>) {
+    let mut alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
+    let at = alive.iter().position(|other| Arc::ptr_eq(other, link));
+    let gone = at.map(|at| alive.remove(at));
+    drop(alive);
+    drop(gone);
 }
 
-/// Tells the operator of a panic, with its place; the call that it ended is answered elsewhere.
-fn report(panic: &PanicHookInfo<'_>) {
+/// Runs code of an instance: what it says goes to that instance's log.
+pub(crate) fn speaking<T>(link: &Arc<dyn Link>, run: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Arc<dyn Link>>);
+
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let before = self.0.take();
+            // Gone while the thread ends: then nothing is said any more either.
+            let _ = CURRENT.try_with(|current| current.replace(before));
+        }
+    }
+
+    let before = CURRENT.try_with(|current| current.replace(Some(link.clone()))).ok().flatten();
+    let _restore = Restore(before);
+    run()
+}
+
+fn link() -> Option<Arc<dyn Link>> {
+    let current = CURRENT.try_with(|current| current.borrow().clone()).ok().flatten();
+    current.or_else(|| ALIVE.lock().unwrap_or_else(PoisonError::into_inner).last().cloned())
+}
+
+/// Tells the operator of a panic, with its place; the call that it ended is answered elsewhere. False: nobody is there.
+fn report(panic: &PanicHookInfo<'_>) -> bool {
+    let Some(link) = link() else { return false };
     let place = panic.location().map(|place| format!(" at {}:{}", place.file(), place.line())).unwrap_or_default();
     let message = format!("panicked{place}: {}", panic.payload_as_str().unwrap_or("without a text"));
-    match link() {
-        Some(link) if link.level() >= Level::Error as u32 => link.log(Level::Error, "panic", &message, b""),
-        _ => {}
+    if link.level() >= Level::Error as u32 {
+        link.log(Level::Error, "panic", &message, b"");
     }
+    true
 }
 
 /// Forwards events; spans have no effect.
@@ -55,7 +95,9 @@ impl Subscriber for Forward {
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(match link().map_or(0, |link| link.level()) {
+        // The most that any instance wants; `enabled` asks the one that it concerns.
+        let alive = ALIVE.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(match alive.iter().map(|link| link.level()).max().unwrap_or(0) {
             0 => LevelFilter::OFF,
             1 => LevelFilter::ERROR,
             2 => LevelFilter::WARN,

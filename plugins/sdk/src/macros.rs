@@ -13,8 +13,10 @@
 /// ```
 ///
 /// `name` and `open` come first; any other field of [`Manifest`](crate::Manifest) may follow, in any order. A wrong name, an
-/// unknown capability or a schema that is no JSON object is an error of the compiler. What the manifest claims must be what
-/// [`Store::capabilities`](crate::Store::capabilities) says; otherwise no instance is made.
+/// unknown capability or a schema that is no JSON object is an error of the compiler.
+///
+/// What the manifest claims must be what [`Store::capabilities`](crate::Store::capabilities) says; otherwise no instance is
+/// made.
 #[macro_export]
 macro_rules! store {
     ($($input:tt)*) => { $crate::__plugin! { Store, store, $($input)* } };

@@ -1,6 +1,8 @@
 //! What a plugin says about itself before any of its code has run: made by the compiler, because the host reads it from
 //! the library's data.
 
+use crate::schema::Splice;
+
 /// What kind of plugin it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -28,7 +30,8 @@ pub struct Manifest {
     /// The largest message that it takes, in bytes of compact JSON; 0 means that it names no limit.
     pub max_message_bytes: usize,
     /// The schema of its section in the configuration: a JSON object, in the subset of JSON Schema that
-    /// docs/plugins/abi.md describes. The host checks the section before the plugin is created.
+    /// docs/plugins/abi.md describes. The host checks the section before the plugin is created. The SDK adds its own key,
+    /// `runtime`.
     pub config_schema: &'static str,
 }
 
@@ -103,7 +106,13 @@ impl Manifest {
             text.number(self.max_message_bytes);
         }
         text.raw("},\"config_schema\":");
-        text.raw(self.config_schema);
+        let splice = Splice::find(self.config_schema);
+        let (head, tail) = self.config_schema.split_at(splice.at);
+        text.raw(head);
+        text.raw(splice.before);
+        text.raw(splice.key());
+        text.raw(splice.after);
+        text.raw(tail);
         text.string(",\"build\":{\"sdk\":", concat!("fmail-plugin ", env!("CARGO_PKG_VERSION")));
         text.string(",\"rustc\":", env!("FMAIL_PLUGIN_RUSTC"));
         text.string(",\"target\":", env!("FMAIL_PLUGIN_TARGET"));
@@ -136,9 +145,6 @@ impl Manifest {
             );
             at += 1;
         }
-        let schema = self.config_schema.trim_ascii().as_bytes();
-        let object = schema.len() >= 2 && schema[0] == b'{' && schema[schema.len() - 1] == b'}';
-        assert!(object, "config_schema is a JSON object");
     }
 }
 
@@ -231,7 +237,38 @@ mod tests {
         assert_eq!(json["capabilities"], serde_json::json!(["shared", "filter.scope"]));
         assert_eq!(json["limits"]["max_message_bytes"], 1_048_576);
         assert_eq!(json["config_schema"]["properties"]["path"]["type"], "string");
+        assert_eq!(json["config_schema"]["properties"]["runtime"]["properties"]["threads"]["minimum"], 1);
         assert!(json["build"]["rustc"].as_str().unwrap().starts_with("rustc "), "{json}");
         assert!(json["build"]["target"].as_str().unwrap().contains('-'), "{json}");
+    }
+
+    /// What the compiler says about this manifest: the same code runs here.
+    fn refusal(manifest: Manifest) -> Option<String> {
+        let checked = std::panic::catch_unwind(|| {
+            manifest.check();
+            manifest.size()
+        });
+        checked.err().map(|panic| panic.downcast_ref::<&str>().map_or_else(String::new, |text| (*text).to_owned()))
+    }
+
+    #[test]
+    fn a_wrong_manifest_is_refused_with_the_reason() {
+        let good = Manifest { name: "notes-2", ..Manifest::new(Kind::Log, "1.0.0") };
+        assert_eq!(refusal(good), None);
+        for (wrong, reason) in [
+            (Manifest { name: "", ..good }, "1 to 32 characters"),
+            (Manifest { name: "abcdefghijklmnopqrstuvwxyz1234567", ..good }, "1 to 32 characters"),
+            (Manifest { name: "2notes", ..good }, "begins with a letter"),
+            (Manifest { name: "my_notes", ..good }, "only a to z, 0 to 9 and hyphens"),
+            (Manifest { capabilities: &["shared", "fast"], ..good }, "an unknown capability"),
+            (Manifest { capabilities: &["filter.scope"], ..good }, "an unknown capability"),
+            (Manifest { kind: Kind::Relay, capabilities: &["shared"], ..good }, "an unknown capability"),
+            (Manifest { config_schema: "[]", ..good }, "config_schema is a JSON object"),
+            (Manifest { config_schema: "{\"type\":\"object\"", ..good }, "config_schema is a JSON object"),
+            (Manifest { version: "1.0 \"beta\"", ..good }, "needs no escapes"),
+        ] {
+            let said = refusal(wrong).unwrap_or_else(|| panic!("{wrong:?} was taken"));
+            assert!(said.contains(reason), "{wrong:?}: {said}");
+        }
     }
 }

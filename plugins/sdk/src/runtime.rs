@@ -1,12 +1,16 @@
 //! One tokio runtime for the library: made with its first instance, ended with its last.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use fmail_abi::Spawner;
 use fmail_api::{Error, Result};
 use futures::future::BoxFuture;
 use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::instance::Link;
+use crate::logging;
 
 /// So long the end of the runtime waits for code that blocks.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -67,16 +71,29 @@ impl Lease {
     }
 }
 
-/// Runs the work of calls on the runtime.
-pub(crate) struct OnRuntime(pub(crate) Handle);
+/// Runs the work of an instance's calls on the runtime, and what it says goes to the instance's log.
+pub(crate) struct OnRuntime {
+    pub(crate) handle: Handle,
+    pub(crate) link: Arc<dyn Link>,
+}
 
 impl Spawner for OnRuntime {
     fn spawn(&self, future: BoxFuture<'static, ()>) {
-        self.0.spawn(future);
+        let mut future = Some(future);
+        let link = self.link.clone();
+        self.handle.spawn(std::future::poll_fn(move |task| {
+            logging::speaking(&link, || {
+                let polled = future.as_mut().map_or(Poll::Ready(()), |future| future.as_mut().poll(task));
+                if polled.is_ready() {
+                    future = None;
+                }
+                polled
+            })
+        }));
     }
 
     fn enter(&self, run: &mut dyn FnMut()) {
-        let _entered = self.0.enter();
-        run();
+        let _entered = self.handle.enter();
+        logging::speaking(&self.link, run);
     }
 }

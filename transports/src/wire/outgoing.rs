@@ -25,6 +25,7 @@ pub fn line(context: &Context, request: &Request, req_id: &str, more: &[(&str, V
     put(&mut line, "project_id", json!(context.project));
     put(&mut line, "agent", json!(context.agent));
     put(&mut line, "host", json!(context.host));
+    put(&mut line, "store", json!(context.store));
     line.append(&mut fields);
     line.extend(more.iter().map(|(name, value)| (name.to_string(), value.clone())));
     line.insert("req_id".into(), req_id.into());
@@ -156,6 +157,7 @@ fn put_message(fields: &mut Map<String, Value>, send: &SendRequest) {
     put(fields, "expires", json!(send.expires));
     put(fields, "key", json!(send.key));
     put(fields, "strict", json!(send.strict));
+    put(fields, "echo", json!(send.echo));
     put(fields, "extra", json!(send.extra));
 }
 
@@ -205,6 +207,7 @@ mod tests {
             expires: Some("2026-01-10T15:30:00Z".parse().unwrap()),
             key: Some("k".into()),
             strict: true,
+            echo: true,
             extra: Map::from_iter([("x".to_string(), json!([1.50]))]),
             ..SendRequest::new("@a".parse().unwrap(), json!({"n": null}))
         };
@@ -237,6 +240,7 @@ mod tests {
         ];
         let mut context = Context::local("alice".parse().unwrap());
         (context.host, context.project) = (Some("h".into()), Some("p".into()));
+        context.store = Some("files".into());
         for sent in requests {
             let line = request(&context, &sent, "r1").unwrap();
             let incoming = parse(line.trim_end().as_bytes());
@@ -244,6 +248,7 @@ mod tests {
             let call = incoming.call.unwrap();
             assert_eq!(call.request, sent, "{line}");
             assert_eq!((call.host.as_deref(), call.project.as_deref()), (Some("h"), Some("p")));
+            assert_eq!(call.store.as_deref(), Some("files"));
         }
     }
 }

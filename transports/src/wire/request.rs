@@ -29,6 +29,8 @@ pub struct Call {
     pub host: Option<String>,
     /// The project that is meant.
     pub project: Option<String>,
+    /// The store that the caller is configured for.
+    pub store: Option<String>,
     /// What is asked for.
     pub request: Request,
     /// Which form the answer has.
@@ -42,7 +44,7 @@ pub enum Form {
     Usual,
     /// The request names one message by `id`: what became of it is the answer, and its failure the failure.
     OneMessage,
-    /// A message that the caller did not write in full, so it comes with the answer.
+    /// A message that the caller did not write in full, or wants to see as it is stored: it comes with the answer.
     WithMessage,
 }
 
@@ -93,13 +95,16 @@ fn call(mut fields: Fields) -> Result<Call> {
     let agent: AgentName = fields.required::<String>("agent")?.parse()?;
     let host = fields.text("host")?;
     let project = fields.text("project_id")?;
-    let form = match operation {
-        Operation::Reply => Form::WithMessage,
-        _ if mail::mark_of(operation).is_some() && fields.has("id") => Form::OneMessage,
+    let store = fields.text("store")?;
+    let one_message = mail::mark_of(operation).is_some() && fields.has("id");
+    let request = request(operation, fields, &agent)?;
+    let form = match &request {
+        Request::Reply(_) => Form::WithMessage,
+        Request::Send(send) if send.echo => Form::WithMessage,
+        _ if one_message => Form::OneMessage,
         _ => Form::Usual,
     };
-    let request = request(operation, fields, &agent)?;
-    Ok(Call { agent, host, project, request, form })
+    Ok(Call { agent, host, project, store, request, form })
 }
 
 fn unknown(command: &str) -> Error {
@@ -163,6 +168,7 @@ fn send(mut fields: Fields) -> Result<Request> {
         expires: fields.optional("expires")?,
         key: fields.text("key")?,
         strict: fields.or_default("strict")?,
+        echo: fields.or_default("echo")?,
         extra: fields.or_default("extra")?,
         ..SendRequest::new(to, body)
     })))

@@ -62,8 +62,11 @@ fn marked(mut answer: Map<String, Value>) -> Result<Vec<Marked>> {
     })
 }
 
-/// What became of a message. The answer carries its id; the rest is what was sent.
+/// What became of a message. The answer carries its id; the rest is what was sent, unless the message came with it.
 fn sent(context: &Context, send: &SendRequest, mut answer: Map<String, Value>) -> Result<Sent> {
+    if let Some(message) = answer.remove("msg") {
+        return Ok(stored(Message::from_value(message, None, None)?, answer));
+    }
     let id: MessageId = taken(&mut answer, "id")?;
     let draft = Draft {
         more: Recipients { recipients: send.recipients.clone(), cc: send.cc.clone() },

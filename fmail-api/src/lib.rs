@@ -29,6 +29,7 @@ mod id;
 mod lease;
 mod log;
 mod mail;
+mod mailbox;
 mod message;
 mod names;
 mod ops;
@@ -54,6 +55,7 @@ pub use mail::{
     Marked, Nudge, NudgeRequest, ReadRequest, Receipt, ReceiptRequest, RecipientReceipt, ReplyRequest, SearchRequest,
     Standing, ThreadRequest,
 };
+pub use mailbox::Mailbox;
 pub use message::{Draft, Identity, Message, Recipients};
 pub use names::{AgentName, Priority, Tag, Target, Topic, canonical_tags};
 pub use ops::{

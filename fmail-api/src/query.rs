@@ -94,11 +94,12 @@ pub struct Filters {
     pub from: bool,
     /// [`Query::thread`].
     pub thread: bool,
-    /// [`Query::since`] and [`Query::before`].
+    /// [`Query::since`] a time or an id, and [`Query::before`]. A cursor is always the store's to evaluate: nobody else
+    /// can read it.
     pub time: bool,
     /// [`Query::limit`].
     pub limit: bool,
-    /// All values of [`Query::order`].
+    /// All values of [`Query::order`]. A store without it delivers in order of arrival.
     pub order: bool,
     /// [`Query::text`]. A search over a store without it reads and compares.
     pub text: bool,

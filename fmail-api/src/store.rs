@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    Cursor, Draft, Error, Event, EventStream, Expect, Filters, Message, MessageId, MessageStream, Query, Record,
-    RecordKey, Result, Revision, Scope, Target, Timestamp,
+    Cursor, Draft, Error, Event, EventStream, Expect, Filters, Mailbox, Message, MessageId, MessageStream, Query,
+    Record, RecordKey, Result, Revision, Scope, Target, Timestamp,
 };
 
 /// The layout of files that this version writes. A program refuses to write over a layout newer than its own.
@@ -127,6 +127,11 @@ pub trait Store: Send + Sync {
 
     /// Care for stored things that cannot be understood, where the store has such.
     fn quarantine(&self) -> Option<&dyn Quarantine> {
+        None
+    }
+
+    /// The states of mail, where the store keeps them itself.
+    fn mailbox(&self) -> Option<&dyn Mailbox> {
         None
     }
 }

@@ -68,6 +68,7 @@ const MAILBOX: &[&str] = &[
     "reservations",
     "guard",
     "nudge",
+    "trust",
 ];
 
 /// What a command is called with, and what it does.

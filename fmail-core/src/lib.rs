@@ -7,11 +7,15 @@
 //! Each operation is a file under `ops/`. No operation knows which store it runs on, and none goes around the
 //! [`fmail_api::Store`] trait.
 //!
+//! What any store gets, whatever it can do itself, are stores around a store: [`layered`] puts on those that it needs,
+//! [`LogStore`] makes a store of a mere log, and [`Sidecar`] gives records to a store that has none.
+//!
 //! [`paths`] holds the patterns that paths are reserved by.
 
 mod access;
 mod fanout;
 mod find;
+mod layers;
 mod leases;
 mod log_profile;
 mod mailbox;
@@ -22,11 +26,14 @@ mod ops;
 pub mod paths;
 mod presence;
 mod search;
+mod sidecar;
 #[cfg(test)]
 mod testing;
+mod timer;
 
 pub use access::check_readable;
 pub use fanout::{Blocking, Fanout};
+pub use layers::{Capable, Deadlines, Filtering, LayerOptions, Limits, Traced, layered};
 pub use leases::lease_pattern;
 pub use log_profile::LogStore;
 pub use near::near_names;
@@ -34,3 +41,4 @@ pub use operations::Operations;
 pub use paths::PathPattern;
 pub use presence::RENEW_AFTER;
 pub use search::{SearchColumn, SearchQuery};
+pub use sidecar::{FOREIGN_ID, IdMap, Sidecar};

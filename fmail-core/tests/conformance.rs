@@ -1,5 +1,7 @@
 //! The store around a store is a store: it is held to the same contract.
 
+#[path = "../src/testing/bare.rs"]
+mod bare;
 #[path = "../src/testing/memory_log.rs"]
 mod memory_log;
 
@@ -7,10 +9,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fmail_api::{DEFAULT_MAX_MESSAGE_BYTES, Error, Result, Store};
+use bare::Bare;
+use fmail_api::{DEFAULT_MAX_MESSAGE_BYTES, Error, Filters, Result, Store};
 use fmail_backends::{FilesOptions, FilesStore, MemoryStore, SystemClock};
 use fmail_conformance::{Subject, trials};
-use fmail_core::{Blocking, Fanout, LogStore};
+use fmail_core::{Blocking, Fanout, LayerOptions, LogStore, layered};
 use libtest_mimic::Arguments;
 use memory_log::MemoryLog;
 use tempfile::TempDir;
@@ -57,6 +60,23 @@ impl Subject for OverSharedLog {
     }
 }
 
+/// All layers around a store in memory that evaluates only some parts of a query.
+struct Layered(Arc<dyn Store>);
+
+impl Layered {
+    fn around(filters: Filters) -> Result<Box<dyn Subject>> {
+        let store = MemoryStore::new(DEFAULT_MAX_MESSAGE_BYTES, Arc::new(SystemClock));
+        let bare = Bare::new(Arc::new(store), filters);
+        Ok(Box::new(Layered(layered(Arc::new(bare), &LayerOptions::default()))))
+    }
+}
+
+impl Subject for Layered {
+    fn open(&self) -> Result<Arc<dyn Store>> {
+        Ok(self.0.clone())
+    }
+}
+
 fn main() -> ExitCode {
     let mut tests = trials("fanout-memory", || {
         let store = MemoryStore::new(DEFAULT_MAX_MESSAGE_BYTES, Arc::new(SystemClock));
@@ -67,14 +87,20 @@ fn main() -> ExitCode {
         Ok(Box::new(AroundFiles(root)) as Box<dyn Subject>)
     });
     // What survives a kill is decided by the store inside, and shown there.
-    let survives = |name: &str| name.starts_with("fanout-files::a5") || name.starts_with("fanout-files::r5");
+    let survives = |name: &str| name.contains("::a5::") || name.contains("::r5::");
     tests.extend(files.into_iter().filter(|trial| !survives(trial.name())));
     tests.extend(trials("log", || {
         let store = LogStore::new(Arc::new(MemoryLog::new(false)), Arc::new(SystemClock));
         Ok(Box::new(OverLog(Arc::new(store))) as Box<dyn Subject>)
     }));
-    tests.extend(trials("log-shared", || {
-        Ok(Box::new(OverSharedLog(Arc::new(MemoryLog::new(true)))) as Box<dyn Subject>)
-    }));
+    let shared =
+        trials("log-shared", || Ok(Box::new(OverSharedLog(Arc::new(MemoryLog::new(true)))) as Box<dyn Subject>));
+    tests.extend(shared.into_iter().filter(|trial| !survives(trial.name())));
+    tests.extend(trials("layers-bare", || Layered::around(Filters::default())));
+    let unordered = Filters { order: false, limit: false, ..Filters::ALL };
+    tests.extend(trials("layers-unordered", move || Layered::around(unordered)));
+    let some = Filters { scope: true, order: true, limit: true, ..Filters::default() };
+    tests.extend(trials("layers-some", move || Layered::around(some)));
+    tests.extend(trials("layers-all", || Layered::around(Filters::ALL)));
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }

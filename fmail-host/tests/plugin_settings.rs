@@ -384,6 +384,29 @@ fn a_name_that_a_stranger_chose_is_not_looked_for_inside_the_project() {
 }
 
 #[test]
+fn whom_to_believe_is_not_for_a_trusted_project_either() {
+    let place = Place::new();
+    place.write(TOML, "[mail.tcp]\ntoken_file = '/etc/passwd'\nlisten = true\n");
+    let (environment, project) = (place.environment("app", &[]), place.project("app", &[]).unwrap());
+    let review = Review::of(&environment, &project).unwrap();
+    assert_eq!(review.asks.iter().map(|ask| ask.key.as_str()).collect::<Vec<_>>(), ["mail.tcp.listen"]);
+    assert_eq!(review.mistakes.len(), 1, "{:?}", review.mistakes);
+    review.trust(&environment).unwrap();
+    refused(load(&place, &[], &[]), &["`mail.tcp.token_file`", "config.toml:2", "your own file"]);
+}
+
+#[test]
+fn a_strange_project_file_turns_off_nothing_that_the_user_has_set() {
+    for text in
+        ["mail.plugins.path = []", "mail.plugin.x.command = []", "mail.plugin.x.file = ''", "mail.plugin.x.sha256 = ''"]
+    {
+        let place = Place::new();
+        place.write(TOML, text);
+        refused(load(&place, &[], &[]), &["config.toml:1", "fmail trust"]);
+    }
+}
+
+#[test]
 fn a_broken_user_file_does_not_stand_in_the_way_of_trust() {
     let place = Place::new();
     place.write(USER, "garbage [\n");

@@ -34,7 +34,8 @@ pub struct Tcp {
 }
 
 impl Configured {
-    /// What the user or the system says. A project's own file has no say in this. Relaying needs a listener.
+    /// What the user or the system says. A project's own file has a say in this only when it is trusted. Relaying needs a
+    /// listener.
     pub fn from(settings: &Settings, relay: bool, environment: &Environment) -> Result<Configured> {
         let untrusted = settings.untrusted();
         let (tcp, default) = (&settings.mail.tcp, Settings::default().mail.tcp);

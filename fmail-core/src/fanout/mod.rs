@@ -17,8 +17,9 @@ use std::task::{Context, Poll, ready};
 
 use async_trait::async_trait;
 use fmail_api::{
-    Appended, Capabilities, Cursor, Draft, Error, ErrorKind, Event, EventStream, Expect, Health, Imported, Message,
-    Order, Quarantine, Query, Record, RecordKey, Removed, Result, Revision, Scan, Selection, Since, Store, Summary,
+    Appended, Capabilities, Cursor, Draft, Error, ErrorKind, Event, EventStream, Expect, Health, Imported, Mailbox,
+    Message, Order, Quarantine, Query, Record, RecordKey, Removed, Result, Revision, Scan, Selection, Since, Store,
+    Summary,
 };
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, stream};
@@ -211,5 +212,9 @@ impl Store for Fanout {
 
     fn quarantine(&self) -> Option<&dyn Quarantine> {
         self.inner.quarantine()
+    }
+
+    fn mailbox(&self) -> Option<&dyn Mailbox> {
+        self.inner.mailbox()
     }
 }

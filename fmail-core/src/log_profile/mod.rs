@@ -107,7 +107,7 @@ impl LogStore {
         let id = MessageId::allocate(state.index.last(), now)?;
         let message = draft.clone().into_message(id, now.whole_seconds());
         check_size(&message, self.tail.facts.max_message_bytes)?;
-        Ok(Decision::Write(Entry::Message(message.clone()), Attempt::Stored(Arc::new(message))))
+        Ok(Decision::write(Entry::Message(message.clone()), Attempt::Stored(Arc::new(message))))
     }
 
     /// Decides on an import.
@@ -120,12 +120,12 @@ impl LogStore {
         }
         let now = self.tail.clock.now();
         if !state.index.holds_id(message.id) && message.id.is_importable(now) {
-            return Ok(Decision::Write(Entry::Imported(message.clone()), Imported::New));
+            return Ok(Decision::write(Entry::Imported(message.clone()), Imported::New));
         }
         let id = MessageId::allocate(state.index.last(), now)?;
         let origin_id = Some(message.origin_id.unwrap_or(message.id));
         let relocated = Message { id, origin_id, ..message.clone() };
-        Ok(Decision::Write(Entry::Imported(relocated), Imported::Relocated(id)))
+        Ok(Decision::write(Entry::Imported(relocated), Imported::Relocated(id)))
     }
 
     /// Moves the horizon forward; never back, since what was swept stays swept.
@@ -138,7 +138,7 @@ impl LogStore {
             if state.records.horizon().is_some_and(|horizon| horizon >= before) {
                 return Ok(Decision::Done(()));
             }
-            Ok(Decision::Write(Entry::Record { key: RecordKey::horizon(), value: horizon_value(before) }, ()))
+            Ok(Decision::write(Entry::Record { key: RecordKey::horizon(), value: horizon_value(before) }, ()))
         };
         self.tail.commit(decide).await
     }
@@ -153,7 +153,7 @@ async fn sweep(tail: &Tail, ids: &[MessageId], dry_run: bool) -> Result<Vec<Remo
         if dry_run || there.is_empty() {
             return Ok(Decision::Done(told));
         }
-        Ok(Decision::Write(Entry::Removed(there.into_iter().map(|(id, _)| id).collect()), told))
+        Ok(Decision::write(Entry::Removed(there.into_iter().map(|(id, _)| id).collect()), told))
     };
     tail.commit(decide).await
 }
@@ -280,7 +280,7 @@ impl Store for LogStore {
     async fn put(&self, key: &RecordKey, expect: Expect, value: Value, _durable: bool) -> Result<Revision> {
         let decide = |state: &mut State| {
             state.records.check(key, &expect)?;
-            Ok(Decision::Write(Entry::Record { key: key.clone(), value: value.clone() }, revision(&value)))
+            Ok(Decision::write(Entry::Record { key: key.clone(), value: value.clone() }, revision(&value)))
         };
         self.tail.commit(decide).await
     }
@@ -297,7 +297,7 @@ impl Store for LogStore {
             if state.records.get(key).is_none() {
                 return Ok(Decision::Done(()));
             }
-            Ok(Decision::Write(Entry::RecordDeleted(key.clone()), ()))
+            Ok(Decision::write(Entry::RecordDeleted(key.clone()), ()))
         };
         self.tail.commit(decide).await
     }

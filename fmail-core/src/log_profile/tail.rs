@@ -33,7 +33,14 @@ pub(super) enum Decision<T> {
     /// Nothing has to be written.
     Done(T),
     /// This has to be written.
-    Write(Entry, T),
+    Write(Box<Entry>, T),
+}
+
+impl<T> Decision<T> {
+    /// This has to be written, and `outcome` is what it comes to then.
+    pub(super) fn write(entry: Entry, outcome: T) -> Self {
+        Decision::Write(Box::new(entry), outcome)
+    }
 }
 
 impl Tail {
@@ -108,7 +115,7 @@ impl Tail {
                     continue;
                 }
                 Ok((at, false, Decision::Write(..))) => (at, self.header(), None),
-                Ok((at, true, Decision::Write(entry, outcome))) => (at, entry, Some(outcome)),
+                Ok((at, true, Decision::Write(entry, outcome))) => (at, *entry, Some(outcome)),
             };
             let stored = self.append(at, entry).await?;
             fresh |= !stored;

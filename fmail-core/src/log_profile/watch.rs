@@ -184,6 +184,12 @@ impl Follower {
         Follower(Arc::new(Post { watches: Mutex::default(), changed: Condvar::new() }))
     }
 
+    /// Whether the thread runs.
+    #[cfg(test)]
+    pub(super) fn is_running(&self) -> bool {
+        self.0.lock().running
+    }
+
     /// Lets the follower run until the answer is dropped.
     pub(super) fn follow(&self, tail: &Arc<Tail>, every: Duration) -> Result<Following> {
         let mut watches = self.0.lock();

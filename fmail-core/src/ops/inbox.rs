@@ -9,6 +9,7 @@ use fmail_api::{
 };
 use futures::StreamExt;
 
+use super::delegated::Delegated;
 use crate::mailbox::{Change, Mailbox, Shelf};
 use crate::operations::random;
 use crate::{Operations, access};
@@ -20,6 +21,9 @@ impl Operations {
     /// How much open mail the agent has. Nothing changes.
     pub(crate) async fn count(&self, context: &Context) -> Result<MailCount> {
         access::named(context, "an inbox")?;
+        if let Some(delegated) = self.delegated(context) {
+            return delegated.count().await;
+        }
         Mailbox::new(&*self.store, &context.agent, self.moment()).count().await
     }
 
@@ -27,6 +31,9 @@ impl Operations {
     /// changes nothing about where they are shown.
     pub(crate) async fn inbox(&self, context: &Context, request: InboxRequest) -> Result<Reply> {
         access::named(context, "an inbox")?;
+        if let Some(delegated) = self.delegated(context) {
+            return delegated.inbox(&request).await;
+        }
         let now = self.moment();
         let mailbox = Mailbox::new(&*self.store, &context.agent, now);
         let mut ids = match request.folder {
@@ -47,6 +54,11 @@ impl Operations {
         let more = found.saturating_sub(states.len()) as u64;
         let events = self.mail(mailbox.query(), states, now).await?;
         Ok(Reply::streaming(Response::Mail { more }, events))
+    }
+
+    /// The agent's mail where the store keeps the states of mail itself.
+    pub(super) fn delegated<'a>(&'a self, context: &'a Context) -> Option<Delegated<'a>> {
+        self.store.mailbox().map(|mailbox| Delegated::new(mailbox, context, self.moment()))
     }
 
     /// The ids of what fits a query.

@@ -29,6 +29,9 @@ impl Operations {
 
     /// All are found before any is marked, and those that stand together are marked together.
     async fn mark_named(&self, context: &Context, request: &MarkRequest) -> Result<Vec<Marked>> {
+        if let Some(delegated) = self.delegated(context) {
+            return delegated.mark_named(request).await;
+        }
         let mut found = Vec::new();
         for text in &request.ids {
             let message = self.find(&context.agent, text).await;
@@ -65,6 +68,9 @@ impl Operations {
     async fn mark_bulk(&self, context: &Context, request: &MarkRequest, bulk: &Bulk) -> Result<Vec<Marked>> {
         if !bulk.all && bulk.before.is_none() && bulk.from.is_none() {
             return Err(Error::invalid("nothing says which messages").help("give --all, --from or --older-than"));
+        }
+        if let Some(delegated) = self.delegated(context) {
+            return delegated.mark_bulk(request, bulk).await;
         }
         let mailbox = Mailbox::new(&*self.store, &context.agent, self.moment());
         let mut ids = match request.mark {
@@ -130,7 +136,7 @@ fn verdict_of(id: MessageId, verdict: Result<(MailState, MailState)>) -> Marked 
     }
 }
 
-fn failed(id: &str, error: Error) -> Marked {
+pub(super) fn failed(id: &str, error: Error) -> Marked {
     Marked { id: id.into(), already: false, was_unread: false, error: Some(error) }
 }
 

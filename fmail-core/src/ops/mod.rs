@@ -1,5 +1,8 @@
 //! One file per operation.
 
+mod delegated;
+#[cfg(test)]
+mod delegated_tests;
 mod delete;
 mod gc;
 mod hello;

@@ -21,6 +21,9 @@ impl Operations {
         if request.ids.is_empty() {
             return Err(Error::invalid("no message is named").help("give the id of a message, or the end of it"));
         }
+        if let Some(delegated) = self.delegated(context) {
+            return delegated.read(&request).await;
+        }
         let mut messages = Vec::new();
         for text in &request.ids {
             messages.push(self.find(&context.agent, text).await?);

@@ -41,6 +41,9 @@ impl Operations {
     }
 
     async fn state_for(&self, agent: &AgentName, shelf: Shelf, message: &Message) -> Result<Option<MailState>> {
+        if let Some(mailbox) = self.store.mailbox() {
+            return Ok((shelf == Shelf::Mailbox).then_some(mailbox.peek(agent, message.id).await?.state));
+        }
         let mailbox = Mailbox::new(&*self.store, agent, self.moment());
         Ok(mailbox.states_on(shelf, &BTreeSet::from([message.id])).await?.remove(&message.id))
     }

@@ -27,6 +27,9 @@ impl Operations {
         if text.is_empty() {
             return Err(Error::invalid("no thread is named").help("give its name, or the id of one of its messages"));
         }
+        if let Some(delegated) = self.delegated(context) {
+            return delegated.thread(&request).await;
+        }
         let thread = self.thread_of(&context.agent, text).await?;
         let ids = self.members(&context.agent, &thread).await?;
         let now = self.moment();

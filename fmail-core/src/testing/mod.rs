@@ -1,5 +1,6 @@
 //! A project in memory, for the tests of this crate.
 
+mod bare;
 mod failing;
 mod memory_log;
 
@@ -17,6 +18,7 @@ use futures::executor::block_on;
 use serde_json::{Value, json};
 
 use crate::Operations;
+pub(crate) use bare::{Bare, Twist};
 pub(crate) use failing::{Failing, Fails};
 pub(crate) use memory_log::MemoryLog;
 
@@ -24,6 +26,10 @@ pub(crate) use memory_log::MemoryLog;
 pub(crate) struct ManualClock(Mutex<Duration>);
 
 impl ManualClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(ManualClock(Mutex::new(Duration::ZERO)))
+    }
+
     pub(crate) fn advance(&self, by: Duration) {
         *self.0.lock().unwrap() += by;
     }
@@ -53,7 +59,7 @@ pub(crate) fn context(agent: &str) -> Context {
 
 impl Project {
     pub(crate) fn new() -> Self {
-        let clock = Arc::new(ManualClock(Mutex::new(Duration::ZERO)));
+        let clock = ManualClock::new();
         let store = Arc::new(MemoryStore::new(10_000, clock.clone()));
         let operations = Operations::new(store.clone(), clock.clone());
         Project { store, clock, operations }

@@ -37,9 +37,11 @@ impl Check {
         let (settings, mistakes) = Settings::gather(environment, project, overrides)?;
         let mut check = Check { mistakes, plugins: Vec::new() };
         for mut plugin in plugins(&settings) {
-            if plugin.file.is_none() && plugin.command.is_none() && plugin.found.is_none() {
-                // Named nowhere yet; what it would be checked against may still be there.
-                plugin.found = PluginSearch::new(environment, &settings).and_then(|all| all.find(&plugin.plugin))?;
+            let unused = plugin.file.is_none() && plugin.command.is_none() && plugin.found.is_none();
+            // Named nowhere yet; what its section would be checked against may still be there. A place that cannot be
+            // searched is a mistake of the names that are looked for in it, and told there.
+            if let (true, Ok(search)) = (unused, PluginSearch::new(environment, &settings)) {
+                plugin.found = search.find(&plugin.plugin).unwrap_or_default();
             }
             check.plugin(&settings, &plugin);
         }
@@ -106,7 +108,9 @@ fn misuse(settings: &Settings, plugin: &PluginSettings, manifest: &Manifest) -> 
         if origin == Origin::Default { error } else { error.context("origin", origin) }
     };
     let mut mistakes = Vec::new();
-    if manifest.name != plugin.plugin {
+    // What the configuration names may be any plugin, unless `use` says which.
+    let any = plugin.file.is_some() && plugin.origin("use") == Origin::Default;
+    if !any && manifest.name != plugin.plugin {
         let what = format!("`{}` is the plugin `{}`; expected `{}`", plugin.name, manifest.name, plugin.plugin);
         let origin = if plugin.file.is_some() { plugin.origin("file") } else { Origin::Default };
         mistakes.push(wrong(what, origin).help(format!("write use = \"{}\" into its section", manifest.name)));

@@ -81,10 +81,11 @@ pub fn read_one(text: &str) -> Found {
 pub fn check_one(found: &Found, author: Author) -> Result<Value, Wrong> {
     let help = Some("write for example command = [\"python3\", \"/home/ann/store.py\"]; no shell reads it".to_string());
     let wrong = |why: String| Wrong { what: format!("is {why}"), help: help.clone(), line: None };
-    let words = words(found).map_err(wrong)?;
-    if author.is_stranger() && !words.is_empty() {
+    // Also an empty one: it would turn off what the user has set.
+    if author.is_stranger() {
         return Err(strange(author));
     }
+    let words = words(found).map_err(wrong)?;
     match words.first() {
         Some(program) if program.contains('/') && !program.starts_with('/') => Err(wrong(format!(
             "a list whose program is {}; allowed is a name in PATH or an absolute path",

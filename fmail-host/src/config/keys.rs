@@ -48,6 +48,8 @@ pub enum Form {
     Secret(usize),
     /// The path of a file, or nothing.
     File,
+    /// The path of a file that decides whom to believe, or nothing.
+    Credential,
     /// Commands by the name of an agent.
     Commands,
     /// The name of a plugin.
@@ -90,10 +92,10 @@ pub static KEYS: [Key; 24] = [
     key("mail.tcp.listen", Form::Switch),
     key("mail.tcp.insecure", Form::Switch),
     key("mail.tcp.token", Form::Secret(MIN_TOKEN)),
-    key("mail.tcp.token_file", Form::File),
-    key("mail.tcp.tls.certificate", Form::File),
-    key("mail.tcp.tls.key", Form::File),
-    key("mail.tcp.tls.authority", Form::File),
+    key("mail.tcp.token_file", Form::Credential),
+    key("mail.tcp.tls.certificate", Form::Credential),
+    key("mail.tcp.tls.key", Form::Credential),
+    key("mail.tcp.tls.authority", Form::Credential),
     key("mail.relay.enabled", Form::Switch),
     key("mail.relay.peers", Form::Addresses),
     key("mail.relay.dial_timeout", Form::Time(Duration::from_millis(10), HOUR)),
@@ -133,10 +135,20 @@ impl Key {
 
     /// Whether it matters who wrote its value. Finding out costs a look at what the user has trusted.
     pub fn asks_author(&self) -> bool {
-        use Form::{Command, Commands, Digest, Directories, File, Isolation, Name, Names, Secret, Store};
+        use Form::{Command, Commands, Credential, Digest, Directories, File, Isolation, Name, Names, Secret, Store};
         let form = matches!(
             self.form,
-            Store | Name | Names(_) | Commands | Command | Isolation | Digest | Directories | File | Secret(_)
+            Store
+                | Name
+                | Names(_)
+                | Commands
+                | Command
+                | Isolation
+                | Digest
+                | Directories
+                | File
+                | Credential
+                | Secret(_)
         );
         form || self.needs_trust()
     }
@@ -145,8 +157,10 @@ impl Key {
 /// Who wrote a value decides how it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
-    /// The user or the administrator; or a project's file that the user has trusted.
+    /// The user or the administrator.
     Owner,
+    /// A file inside the project, which the user has trusted as it stands.
+    Trusted,
     /// A file inside the project, which may have come with a clone.
     Project,
     /// Such a file, which the user trusted before it changed.
@@ -162,7 +176,7 @@ const TRUST_AGAIN: &str =
 impl Author {
     /// Whether what is written may have come with a clone.
     pub fn is_stranger(self) -> bool {
-        self != Author::Owner
+        matches!(self, Author::Project | Author::Changed)
     }
 
     /// What to do about what only a trusted file may say.
@@ -196,7 +210,7 @@ impl Form {
             Form::Names(kind) => format!("a list of names of {kind}s"),
             Form::Directories => "a list of absolute paths, or ones that begin with ~/".into(),
             Form::Secret(min) => format!("a text of {min} bytes or more"),
-            Form::File => "an absolute path, or one that begins with ~/".into(),
+            Form::File | Form::Credential => "an absolute path, or one that begins with ~/".into(),
             Form::Commands => commands::ALLOWED.into(),
             Form::Name => format!("the name of a plugin: {}", PluginName::ALLOWED),
             Form::Command => "a list of texts, the program first".into(),
@@ -227,6 +241,7 @@ impl Form {
             | Form::Address
             | Form::Secret(_)
             | Form::File
+            | Form::Credential
             | Form::Name
             | Form::Isolation
             | Form::Digest => as_text(),
@@ -268,10 +283,11 @@ impl Form {
                 Ok(text.as_str().into())
             }
             (Form::File, Found::Text(_)) if author.is_stranger() => Err(not_in_a_project(author)),
-            (Form::File, Found::Text(path)) if path.is_empty() || is_whole_path(path) => Ok(path.as_str().into()),
-            (Form::Directories, Found::List(items)) if author.is_stranger() && !items.is_empty() => {
-                Err(not_in_a_project(author))
+            (Form::Credential, Found::Text(_)) if author != Author::Owner => Err(not_in_any_project()),
+            (Form::File | Form::Credential, Found::Text(path)) if path.is_empty() || is_whole_path(path) => {
+                Ok(path.as_str().into())
             }
+            (Form::Directories, Found::List(_)) if author.is_stranger() => Err(not_in_a_project(author)),
             (Form::Directories, Found::List(items)) => texts(items, |path| match is_whole_path(path) {
                 true => Ok(()),
                 false => Err(refused(None)),
@@ -358,18 +374,27 @@ fn check_secret(found: &Found, min: usize, author: Author) -> Result<Value, Wron
         line: None,
     };
     match found {
-        Found::Text(_) if author.is_stranger() => Err(not_in_a_project(author)),
+        Found::Text(_) if author != Author::Owner => Err(not_in_any_project()),
         Found::Text(text) if text.is_empty() || text.len() >= min => Ok(text.as_str().into()),
         Found::Text(text) => Err(wrong(format!("is a text of {} bytes (not shown)", text.len()))),
         _ => Err(wrong("is not a text".into())),
     }
 }
 
-/// What came with a clone must not decide whom we believe: it could turn off what the user has set.
+/// What came with a clone must not make us load, run or search anything, nor turn off what the user has set.
 fn not_in_a_project(author: Author) -> Wrong {
     Wrong {
         what: "stands in a project's file, which may have come with a clone and may not set it".into(),
         help: Some(author.trust().into()),
+        line: None,
+    }
+}
+
+/// Whom we believe is one thing for all projects that a daemon serves, so no project decides it, trusted or not.
+fn not_in_any_project() -> Wrong {
+    Wrong {
+        what: "stands in a project's file, which may have come with a clone and may not set it".into(),
+        help: Some("set it in your own file, ~/.config/fmail/config.toml, or in the environment".into()),
         line: None,
     }
 }

@@ -259,7 +259,12 @@ mod tests {
             assert_eq!(entry.key, key.name);
             let may_be_empty = matches!(
                 key.form,
-                Form::Addresses | Form::Secret(_) | Form::File | Form::Commands | Form::Names(_) | Form::Directories
+                Form::Addresses
+                    | Form::Secret(_)
+                    | Form::Credential
+                    | Form::Commands
+                    | Form::Names(_)
+                    | Form::Directories
             );
             assert!(!entry.value.is_empty() || may_be_empty, "{entry:?}");
             assert!(key.form.check(&key.form.read(&entry.value), keys::Author::Owner).is_ok(), "{entry:?}");

@@ -114,11 +114,9 @@ fn consequence(key: &str) -> Option<&'static str> {
     Some(match key {
         "mail.nudge" => "run these commands for a nudge",
         "mail.plugins.path" => "look for plugins in these directories, and load what is there",
-        "mail.tcp.token" | "mail.tcp.token_file" => "prove this token, and ask daemons for it",
-        "mail.tcp.tls.authority" => "believe daemons that this certificate vouches for",
-        "mail.tcp.tls.certificate" | "mail.tcp.tls.key" => "show this certificate to who connects",
         "mail.tcp.address" => "connect to this address, and listen on it if that is configured",
-        "mail.tcp.listen" | "mail.tcp.insecure" => "listen for connections over TCP",
+        "mail.tcp.listen" => "listen for connections over TCP, to all projects that forged serves",
+        "mail.tcp.insecure" => "listen also where other machines can reach it and nothing protects what is said",
         "mail.relay.enabled" | "mail.relay.peers" => "exchange messages with other hosts",
         "mail.relay.dial_timeout" | "mail.relay.reconnect_interval" => "wait so long for other hosts",
         _ => return None,

@@ -79,7 +79,7 @@ fn form(form: &Form) -> Value {
         Form::Switch => json!({"type": "boolean"}),
         Form::Number(min, max) => json!({"type": "integer", "minimum": min, "maximum": max}),
         Form::Time(..) => json!({"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d|w))+$"}),
-        Form::Address | Form::Secret(_) | Form::File => json!({"type": "string"}),
+        Form::Address | Form::Secret(_) | Form::File | Form::Credential => json!({"type": "string"}),
         Form::Addresses | Form::Directories | Form::Command => texts(),
         Form::Names(_) => json!({"type": "array", "items": {"type": "string", "pattern": NAME}}),
         Form::Commands => json!({"type": "object", "additionalProperties": texts()}),

@@ -160,7 +160,7 @@ fn in_directory(file: ConfigFile, directory: &Path) -> Result<Option<Source>> {
 
 impl Source {
     /// Adds what the file says. Of a project's file, `stranger` says where to look whether the user has trusted it;
-    /// without it, the file is read as if it were the user's own.
+    /// without it, the file is read as if it were trusted.
     pub fn gather(&self, stranger: Option<(&Environment, &Path)>, gathered: &mut Gathered) {
         match self.parsed() {
             Ok(root) => {
@@ -266,12 +266,14 @@ impl Reading<'_> {
 
     /// Who wrote the file; asked once, and only when it matters.
     fn author(&mut self) -> Author {
-        let Some((environment, root)) = self.stranger else { return Author::Owner };
+        let Some((environment, root)) = self.stranger else {
+            return if self.source.file == ConfigFile::Project { Author::Trusted } else { Author::Owner };
+        };
         if let Some(author) = self.gathered.author {
             return author;
         }
         let author = match TrustNotes::of(environment).standing(root, &self.source.text) {
-            Ok(Standing::Trusted) => Author::Owner,
+            Ok(Standing::Trusted) => Author::Trusted,
             Ok(Standing::Changed) => Author::Changed,
             Ok(Standing::Never) => Author::Project,
             Err(error) => {

@@ -40,6 +40,8 @@ pub struct Surroundings {
     pub node: String,
     /// A directory of its own, which nobody else looks into.
     pub data_dir: PathBuf,
+    /// The largest message that the host takes, in bytes of its compact JSON; for stores.
+    pub max_message_bytes: Option<usize>,
 }
 
 impl Surroundings {
@@ -52,6 +54,7 @@ impl Surroundings {
             "project": project,
             "node": self.node,
             "data_dir": self.data_dir.to_string_lossy(),
+            "max_message_bytes": self.max_message_bytes,
             "features": [],
             "config": config,
         });
@@ -66,13 +69,18 @@ mod tests {
     #[test]
     fn the_envelope_is_as_the_header_says() {
         let project = Some(("p-1".to_string(), PathBuf::from("/p")));
-        let mut surroundings =
-            Surroundings { role: Role::Store, project, node: "n".into(), data_dir: "/p/.fmail/plugins/s".into() };
+        let mut surroundings = Surroundings {
+            role: Role::Store,
+            project,
+            node: "n".into(),
+            data_dir: "/p/.fmail/plugins/s".into(),
+            max_message_bytes: Some(9),
+        };
         let text =
             |surroundings: &Surroundings| String::from_utf8(surroundings.envelope("s", &json!({"a": 1}))).unwrap();
         assert_eq!(
             text(&surroundings),
-            r#"{"role":"store","instance":"s","project":{"id":"p-1","root":"/p"},"node":"n","data_dir":"/p/.fmail/plugins/s","features":[],"config":{"a":1}}"#
+            r#"{"role":"store","instance":"s","project":{"id":"p-1","root":"/p"},"node":"n","data_dir":"/p/.fmail/plugins/s","max_message_bytes":9,"features":[],"config":{"a":1}}"#
         );
         surroundings.project = None;
         assert!(text(&surroundings).contains(r#""project":null"#));

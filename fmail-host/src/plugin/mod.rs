@@ -3,6 +3,7 @@
 //! A configuration can be checked, and plugins listed, without loading anything. From [`Plugin::load`] on the code of a
 //! plugin runs; an [`Instance`] is what can be called, a store what the rest of fmail sees of it.
 
+mod cost;
 mod elf;
 mod embedded;
 mod envelope;
@@ -30,6 +31,7 @@ mod trace;
 mod transport;
 mod upward;
 
+pub use cost::cost_of_calls;
 pub use envelope::{Role, Surroundings};
 pub use fmail_abi::{Service, Spawner, Work};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fmail_api::{Clock, Error, ErrorKind, Expect, RecordKey, Result, Store};
 use fmail_backends::SystemClock;
-use fmail_core::LogStore;
+use fmail_core::{LayerOptions, LogStore, layered};
 use futures::executor::block_on;
 
 use super::log::PluginLog;
@@ -23,10 +23,15 @@ pub fn open(project: &Project, settings: &Settings, plugin: &PluginSettings) -> 
     let loaded = Plugin::load(plugin, PluginKind::Store)?;
     let data_dir = data_dir(project, loaded.name())?;
     let (id, _) = project.id()?;
-    let surroundings =
-        Surroundings { role: Role::Store, project: Some((id, project.root.clone())), node: node(), data_dir };
-    let instance = Arc::new(block_on(loaded.instance(&surroundings, None))?);
     let limit = settings.mail.max_message_bytes;
+    let surroundings = Surroundings {
+        role: Role::Store,
+        project: Some((id, project.root.clone())),
+        node: node(),
+        data_dir,
+        max_message_bytes: Some(limit),
+    };
+    let instance = Arc::new(block_on(loaded.instance(&surroundings, None))?);
     let store: Arc<dyn Store> = match loaded.manifest().profile {
         StoreProfile::Store => Arc::new(PluginStore::new(instance, limit)),
         StoreProfile::Log => {
@@ -34,7 +39,7 @@ pub fn open(project: &Project, settings: &Settings, plugin: &PluginSettings) -> 
             Arc::new(LogStore::new(log, Arc::new(SystemClock)).poll_interval(settings.mail.watch.poll_interval))
         }
     };
-    Ok(store)
+    Ok(layered(store, &LayerOptions { deadline: Some(plugin.timeout), ..LayerOptions::default() }))
 }
 
 /// Writes the project's record where there is none yet, as the files store does with its first message.

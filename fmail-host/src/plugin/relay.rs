@@ -50,8 +50,13 @@ impl Relay for PluginRelay {
         // A relay stands in the configuration of this program, and acts in its name.
         let service = Arc::new(HostService::new(local, Principal::Local));
         let upward = Upward { service, spawner: self.spawner.clone() };
-        let surroundings =
-            Surroundings { role: Role::Relay, project: None, node: node(), data_dir: self.data_dir.clone() };
+        let surroundings = Surroundings {
+            role: Role::Relay,
+            project: None,
+            node: node(),
+            data_dir: self.data_dir.clone(),
+            max_message_bytes: None,
+        };
         let instance = self.plugin.instance(&surroundings, Some(upward)).await?;
         let (_, mut running) = instance.stream(method::RUN, b"", b"{}").await?;
         let mut told = false;

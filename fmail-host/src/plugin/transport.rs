@@ -42,7 +42,7 @@ impl PluginTransport {
     }
 
     fn surroundings(&self, role: Role) -> Surroundings {
-        Surroundings { role, project: None, node: node(), data_dir: self.data_dir.clone() }
+        Surroundings { role, project: None, node: node(), data_dir: self.data_dir.clone(), max_message_bytes: None }
     }
 }
 

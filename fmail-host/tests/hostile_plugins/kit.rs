@@ -76,7 +76,13 @@ impl Hostile {
     }
 
     pub fn surroundings(&self) -> Surroundings {
-        Surroundings { role: Role::Store, project: None, node: "here".into(), data_dir: self.place.path("data") }
+        Surroundings {
+            role: Role::Store,
+            project: None,
+            node: "here".into(),
+            data_dir: self.place.path("data"),
+            max_message_bytes: None,
+        }
     }
 
     /// Asserts that an error names the file, the line of the configuration, and all of this: what was expected and got, and

@@ -1,5 +1,6 @@
 //! Plugins in a child process: what a program can do wrong, and that it never costs more than the calls it had.
 
+mod document;
 mod hello;
 mod kit;
 mod leaving;

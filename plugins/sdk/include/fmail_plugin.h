@@ -107,7 +107,8 @@ typedef struct fm_plugin {
 
   /* Starts an instance and returns what the other functions get as `self`.  done(call) says that it is ready.  With an
    * error status the plugin has let go of everything already: the pointer is dead and `destroy` does not follow.
-   * The envelope is JSON: {"role","instance","project":{"id","root"},"node","data_dir","features":[…],"config":{…}}. */
+   * The envelope is JSON: {"role","instance","project":{"id","root"},"node","data_dir","max_message_bytes",
+   *                     "features":[…],"config":{…}}. */
   void *(*create)(const fm_host *, uint64_t call, fm_bytes envelope);
 
   /* Starts a call.  A method that streams has no credit yet: it may send its first item when `pull` says so.

@@ -23,6 +23,9 @@ pub struct Envelope {
     /// A directory of its own, which the host never looks into. It may not exist yet.
     #[serde(default)]
     pub data_dir: PathBuf,
+    /// The largest message that the host takes, in bytes of its compact JSON; for stores.
+    #[serde(default)]
+    pub max_message_bytes: Option<usize>,
     /// What the host can do beyond the first version of the boundary.
     #[serde(default)]
     pub features: Vec<String>,

@@ -32,6 +32,7 @@ mod manifest;
 mod messages;
 mod options;
 mod pages;
+mod plugin;
 mod readers;
 mod records;
 mod removal;
@@ -45,7 +46,8 @@ mod watch;
 mod writer;
 
 pub use clock::SystemClock;
-pub use manifest::{CONFIG_SCHEMA, MANIFEST};
+pub use manifest::{CAPABILITIES, CONFIG_SCHEMA};
 pub use options::{Durability, SqliteOptions};
+pub use plugin::FmailPlugin;
 pub use schema::FORMAT;
 pub use store::SqliteStore;

@@ -241,6 +241,34 @@ fn stores_of_one_process_on_one_file_share_their_connections_and_have_to_agree()
 }
 
 #[test]
+fn a_cursor_from_before_a_backup_was_restored_is_expired_and_skips_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(&directory);
+    let backup = options.path.with_file_name("backup");
+    let end = |store: &SqliteStore| block_on(store.scan(Query::default())).unwrap().cursor;
+    let store = SqliteStore::open(options.clone()).unwrap();
+    append(&store).unwrap();
+    let common = end(&store);
+    Connection::open(&options.path).unwrap().execute("VACUUM INTO ?", [backup.to_str().unwrap()]).unwrap();
+    append(&store).unwrap();
+    let lost = end(&store);
+    block_on(store.close()).unwrap();
+    for name in ["mail.sqlite", "mail.sqlite-wal", "mail.sqlite-shm"] {
+        fs::remove_file(options.path.with_file_name(name)).unwrap();
+    }
+    fs::rename(&backup, &options.path).unwrap();
+    let store = SqliteStore::open(options).unwrap();
+    let since = |cursor| Query { since: Some(Since::Cursor(cursor)), ..Query::default() };
+    assert_eq!(block_on(store.scan(since(lost.clone()))).err().unwrap().kind(), ErrorKind::Expired);
+    append(&store).unwrap();
+    append(&store).unwrap();
+    assert_eq!(block_on(store.scan(since(lost.clone()))).err().unwrap().kind(), ErrorKind::Expired);
+    assert_eq!(block_on(store.watch(Query::default(), lost)).err().unwrap().kind(), ErrorKind::Expired);
+    let behind = block_on(async { store.scan(since(common)).await.unwrap().messages.count().await });
+    assert_eq!(behind, 2);
+}
+
+#[test]
 fn closing_ends_watches_with_an_error_and_refuses_later_calls() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(options(&directory)).unwrap();

@@ -21,7 +21,15 @@ pub struct Stage {
 impl Stage {
     /// Builds the programs.
     pub fn set() -> Result<Self> {
-        let fmail = cargo::build_release()?;
+        Stage::with(cargo::build_release()?)
+    }
+
+    /// The same for measurements that need no daemon, which takes longest to build.
+    pub fn set_without_daemon() -> Result<Self> {
+        Stage::with(cargo::build_release_of(&["fmail-cli"])?)
+    }
+
+    fn with(fmail: PathBuf) -> Result<Self> {
         let target = cargo::target();
         let directory =
             TempDir::with_prefix_in("bench-", &target).map_err(doing("creating a directory in", &target))?;

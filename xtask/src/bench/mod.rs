@@ -37,6 +37,9 @@ pub struct Bench {
     /// Only plugins: what the boundary costs, and the sqlite store beside the files
     #[arg(long, conflicts_with_all = ["daemon", "mail"])]
     plugins: bool,
+    /// Measure what the tests use, without optimisation: to see whether the measurement works
+    #[arg(long, hide = true, requires = "plugins", conflicts_with = "write")]
+    unoptimised: bool,
     /// Put the table into docs/benchmarks.md
     #[arg(long, conflicts_with = "daemon")]
     write: bool,
@@ -70,7 +73,7 @@ impl Bench {
     }
 
     fn plugins(&self, rounds: usize) -> Result<()> {
-        let stage = Stage::set_without_daemon()?;
+        let stage = if self.unoptimised { Stage::set_unoptimised()? } else { plugins::build()? };
         let mut report = Report::default();
         plugins::measure(&stage, rounds, self.quick, &mut report)?;
         let text = report.text(&stage, rounds);

@@ -38,24 +38,25 @@ pub fn measure(stage: &Stage, rounds: usize, quick: bool, report: &mut Report) -
     commands(&bench, rounds, extent.messages, report)
 }
 
-/// What is measured, built and in its place.
+/// Builds `fmail`, the libraries, and the program that measures them.
+pub fn build() -> Result<Stage> {
+    // One after the other: built together, each would get the features that only another one asks for.
+    for package in ["fmail-cost", "fmail-sqlite", "fmail-example-rust"] {
+        cargo::run(&mut cargo::cargo(&["build", "--release", "--package", package]))?;
+    }
+    // No daemon: it is not measured here, and takes long to build.
+    Stage::with(cargo::build_release_of(&["fmail-cli"])?)
+}
+
+/// What is measured, in its place.
 struct Bench<'a> {
     stage: &'a Stage,
-    /// `target/release`, where the libraries are.
-    release: PathBuf,
     /// The libraries and programs that lie elsewhere.
     others: PathBuf,
 }
 
-/// The libraries, and the program that measures them.
-const PACKAGES: [&str; 3] = ["fmail-cost", "fmail-sqlite", "fmail-example-rust"];
-
 impl<'a> Bench<'a> {
     fn set(stage: &'a Stage) -> Result<Self> {
-        // One after the other: built together, each would get the features that only another one asks for.
-        for package in PACKAGES {
-            cargo::run(&mut cargo::cargo(&["build", "--release", "--package", package]))?;
-        }
         let others = stage.directory().join("plugins");
         std::fs::create_dir_all(&others).map_err(doing("creating", &others))?;
         let examples = cargo::workspace().join("plugins/examples");
@@ -67,7 +68,7 @@ impl<'a> Bench<'a> {
         let program = "fmail-plugin-example-python";
         let (from, to) = (examples.join("python-memory").join(program), others.join(program));
         std::fs::copy(&from, &to).map_err(doing("copying", &from))?;
-        Ok(Bench { stage, release: cargo::target().join("release"), others })
+        Ok(Bench { stage, others })
     }
 
     /// A directory of its own, as the program is told it.
@@ -79,14 +80,19 @@ impl<'a> Bench<'a> {
 
     /// A command that finds the plugins.
     fn with_plugins(&self, mut command: Command) -> Command {
-        let path = format!("{}:{}", self.others.display(), self.release.display());
-        command.env("FMAIL_PLUGIN_PATH", path).env("FMAIL_PLUGIN_HOST", self.release.join("fmail"));
+        let programs = self.stage.programs();
+        let path = format!("{}:{}", self.others.display(), programs.display());
+        command.env("FMAIL_PLUGIN_PATH", path).env("FMAIL_PLUGIN_HOST", programs.join("fmail"));
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command
     }
 
     fn cost(&self, arguments: &[&str]) -> Command {
-        self.with_plugins(self.stage.command(&self.release.join("fmail-cost"), self.stage.directory(), arguments))
+        self.with_plugins(self.stage.command(
+            &self.stage.programs().join("fmail-cost"),
+            self.stage.directory(),
+            arguments,
+        ))
     }
 
     /// What the program prints: `<what>\t<seconds>` for each figure.

@@ -51,7 +51,12 @@ pub fn describe(command: &Command) -> String {
 /// One after the other, `fmail` last: built together, `fmail` would get the features that only the daemon asks of their
 /// common dependencies, and load a further library with every start.
 pub fn build_release() -> Result<PathBuf> {
-    for package in ["forged", "fmail-cli"] {
+    build_release_of(&["forged", "fmail-cli"])
+}
+
+/// Builds the programs of these packages with optimisation and says where `fmail` is.
+pub fn build_release_of(packages: &[&str]) -> Result<PathBuf> {
+    for package in packages {
         run(&mut cargo(&["build", "--release", "--package", package, "--bins"]))?;
     }
     Ok(target().join("release/fmail"))

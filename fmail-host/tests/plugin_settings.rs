@@ -369,7 +369,10 @@ fn a_name_that_a_stranger_chose_is_not_looked_for_inside_the_project() {
     // The user's own choice may be there; it is the user who named the directory.
     assert!(load(&place, &[vars[0], ("FMAIL_STORE", "evil")], &[]).is_ok());
     place.write(TOML, "mail.store = 'evil'\n");
-    refused(load(&place, &vars, &[]), &["config.toml:1", "there is no store named `evil`"]);
+    refused(
+        load(&place, &vars, &[]),
+        &["config.toml:1", "what lies in the project itself", "app/plugins/fmail-plugin-evil", "fmail trust"],
+    );
     // Nor through a link in a place of the user's.
     place.dir(DATA);
     std::os::unix::fs::symlink(
@@ -377,7 +380,7 @@ fn a_name_that_a_stranger_chose_is_not_looked_for_inside_the_project() {
         place.path(&format!("{DATA}/fmail-plugin-evil")),
     )
     .unwrap();
-    refused(load(&place, &[], &[]), &["config.toml:1", "leads into the project", "fmail trust"]);
+    refused(load(&place, &[], &[]), &["config.toml:1", "what lies in the project itself", "fmail trust"]);
     let (environment, project) = (place.environment("app", &[]), place.project("app", &[]).unwrap());
     Review::of(&environment, &project).unwrap().trust(&environment).unwrap();
     assert!(load(&place, &vars, &[]).is_ok());

@@ -57,11 +57,12 @@ pub fn build_release() -> Result<PathBuf> {
     Ok(target().join("release/fmail"))
 }
 
-/// Builds every program of the workspace as the tests use it and says where `fmail` is.
+/// Builds every program and every plugin of the workspace as the tests use it and says where `fmail` is; the others lie
+/// beside it.
 ///
 /// The whole workspace and not one package: cargo picks features for what it is asked to build, and asking for less
 /// would compile the dependencies a second time.
 pub fn build_debug() -> Result<PathBuf> {
-    run(&mut cargo(&["build", "--workspace", "--bins"]))?;
+    run(&mut cargo(&["build", "--workspace"]))?;
     Ok(target().join("debug/fmail"))
 }

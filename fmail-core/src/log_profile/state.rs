@@ -31,6 +31,8 @@ pub(super) struct State {
     pub(super) replaced: Vec<u64>,
     /// The log was read to its end once.
     pub(super) replayed: bool,
+    /// Where our last append was to stand.
+    pub(super) writing_at: u64,
     /// An append has ended without saying whether its entry is stored.
     pub(super) uncertain: bool,
     pub(super) sleepers: Sleepers,
@@ -47,6 +49,7 @@ impl Shared {
             broken: BTreeMap::new(),
             replaced: Vec::new(),
             replayed: false,
+            writing_at: 0,
             uncertain: false,
             sleepers: Sleepers::default(),
             closed: false,
@@ -101,8 +104,12 @@ impl State {
                 self.broken.insert(entry.position, "the log does not begin with its header".into());
             }
             match parsed {
-                // Replaced entries that others are about to drop are theirs; those that were left behind are ours.
-                Ok(change) => self.apply(entry.position, entry.text.len(), change, now, !self.replayed),
+                // What the entries of others replace is theirs to drop. What was left behind is ours, and so is what our
+                // own entry replaces, when a reader meets it before its writer has the answer.
+                Ok(change) => {
+                    let ours = !self.replayed || entry.position == self.writing_at;
+                    self.apply(entry.position, entry.text.len(), change, now, ours);
+                }
                 Err(error) if error.kind() == ErrorKind::InvalidProject => return Err(error),
                 Err(error) => {
                     self.next = entry.position + 1;

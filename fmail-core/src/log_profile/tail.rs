@@ -135,6 +135,7 @@ impl Tail {
     async fn append(&self, at: u64, entry: Entry) -> Result<bool> {
         let text = entry.to_string();
         let bytes = text.len();
+        self.shared.open()?.writing_at = at;
         let answer = Unanswered(&self.shared);
         match self.log.append(at, text).await {
             Ok(()) => {

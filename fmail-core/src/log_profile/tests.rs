@@ -304,6 +304,20 @@ fn an_append_whose_answer_was_lost_is_found_again() {
 }
 
 #[test]
+fn what_a_write_replaced_is_dropped_also_when_a_reader_met_it_before_its_answer() {
+    for shared in [false, true] {
+        let log = Observed::new(shared);
+        let store = store(&log);
+        put(&store, "leases", json!(1));
+        log.stalls.store(true, Ordering::SeqCst);
+        assert!(store.put(&key("leases"), Expect::Anything, json!(2), true).now_or_never().is_none());
+        assert_eq!(block_on(store.get(&key("leases"))).unwrap().unwrap().value, json!(2));
+        append(&store, draft("behind"));
+        assert_eq!(*log.discarded.lock().unwrap(), [2]);
+    }
+}
+
+#[test]
 fn a_removed_message_still_answers_for_its_key_until_it_is_a_day_old() {
     let log = Observed::new(false);
     let clock = ManualClock::new();

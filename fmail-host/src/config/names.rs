@@ -103,17 +103,22 @@ fn found(search: &PluginSearch, name: &PluginName, strange_root: Option<&Path>) 
     let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
     let inside = |path: &Path| std::fs::canonicalize(path).is_ok_and(|path| path.starts_with(&root));
     let outside: Vec<_> = search.places.iter().filter(|place| !inside(&place.directory)).cloned().collect();
-    let found = PluginSearch { places: outside }.find(name)?;
+    let found = match (PluginSearch { places: outside }).find(name)? {
+        Some(found) if !inside(&found.path) => return Ok(Some(found)),
+        Some(found) => Some(found),
+        None => search.find(name)?,
+    };
     match found {
-        Some(found) if inside(&found.path) => Err(Error::new(
+        Some(found) => Err(Error::new(
             ErrorKind::InvalidConfig,
             format!(
-                "the plugin `{name}` was chosen by the project's file, and {} leads into the project",
+                "the plugin `{name}` was chosen by the project's file, which may not choose what lies in the project \
+                 itself: {}",
                 found.path.display()
             ),
         )
         .help(super::TRUST)),
-        found => Ok(found),
+        None => Ok(None),
     }
 }
 

@@ -74,10 +74,8 @@ impl Instance {
             Ok(answer) => instance.judge("create", answer, status::OK).map(drop),
             Err(timeout) => Err(instance.overdue("create", timeout)),
         };
-        if let Err(error) = ready {
-            instance.abandon();
-            return Err(error);
-        }
+        // An instance that is dropped before it is alive is given up.
+        ready?;
         instance.ledger.turn(Life::New, Life::Alive);
         Ok(instance)
     }
@@ -143,10 +141,11 @@ impl Instance {
         self.calls.ids().into_iter().for_each(|id| self.carrier.cancel(id));
         let ended = Answer::cancelled("the plugin's instance was closed");
         self.calls.fail(&ended);
+        // From here on it is destroyed by us, and not again when it is dropped while we wait.
+        self.ledger.turn(Life::Closing, Life::Gone);
         let destroying = self.calls.begin(&self.peer, |id| self.carrier.destroy(id));
         let gone = self.within(grace, destroying).await;
         let stuck = self.carrier.stuck();
-        self.ledger.turn(Life::Closing, Life::Gone);
         self.calls.close(&ended);
         match gone {
             Ok(answer) => self.judge("destroy", answer, status::OK).map(|_| self.counters()),
@@ -156,7 +155,6 @@ impl Instance {
 
     /// Lets go of an instance that never was ready.
     fn abandon(&self) {
-        self.ledger.turn(Life::New, Life::Gone);
         self.calls.close(&Answer::cancelled("the plugin's instance was given up"));
         self.carrier.destroy(0);
     }
@@ -216,13 +214,18 @@ impl Instance {
 }
 
 impl Drop for Instance {
-    /// An instance that nobody closed is told to end; nobody waits for that.
+    /// An instance that nobody closed to the end is told to end; nobody waits for that.
     fn drop(&mut self) {
-        if self.ledger.turn(Life::Alive, Life::Gone) {
-            self.calls.fail(&Answer::cancelled("the plugin's instance was dropped"));
-            drop(self.calls.begin(&self.peer, |id| self.carrier.destroy(id)));
-            self.calls.close(&Answer::cancelled("the plugin's instance was dropped"));
+        let life = self.ledger.end();
+        if life == Life::New {
+            return self.abandon();
         }
+        let dropped = Answer::cancelled("the plugin's instance was dropped");
+        if matches!(life, Life::Alive | Life::Closing) {
+            self.calls.fail(&dropped);
+            drop(self.calls.begin(&self.peer, |id| self.carrier.destroy(id)));
+        }
+        self.calls.close(&dropped);
     }
 }
 

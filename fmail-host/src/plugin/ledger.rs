@@ -69,6 +69,11 @@ impl Ledger {
         turned
     }
 
+    /// Goes to the last life, from whatever it is in; which that was.
+    pub fn end(&self) -> Life {
+        std::mem::replace(&mut self.book().life, Life::Gone)
+    }
+
     /// Resolves when no call is under way.
     pub async fn idle(&self) {
         poll_fn(|task| {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use fmail_api::ErrorKind;
+use futures::executor::block_on;
 
 use crate::kit::{Hostile, close, echo, good_goes_on};
 
@@ -83,5 +84,20 @@ fn create_answers_twice() {
     }
     assert_eq!(echo(&instance, "x").unwrap(), "x");
     assert_eq!(close(&instance).unwrap().late, 2);
+    good_goes_on();
+}
+
+/// Whoever waits for an instance may lose patience before it does.
+#[test]
+fn an_instance_that_is_no_longer_wanted_while_it_is_made_is_given_up() {
+    let hostile = Hostile::new("create_late", "unwanted");
+    let (plugin, surroundings) = (hostile.open().unwrap(), hostile.surroundings());
+    let mut starting = Box::pin(plugin.instance(&surroundings, None));
+    block_on(async { assert!(futures::poll!(&mut starting).is_pending()) });
+    drop(starting);
+    // Makes the first one answer after all.
+    let second = hostile.start().unwrap();
+    assert_eq!(echo(&second, "x").unwrap(), "x");
+    close(&second).unwrap();
     good_goes_on();
 }

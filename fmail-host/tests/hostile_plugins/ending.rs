@@ -108,3 +108,24 @@ fn nothing_enters_after_destroy() {
     }
     good_goes_on();
 }
+
+/// Whoever closes may lose patience too; the instance is destroyed all the same.
+#[test]
+fn a_close_that_is_given_up_is_finished_when_the_instance_is_dropped() {
+    let hostile = Hostile::new("after_destroy", "hurried");
+    let instance = hostile.start().unwrap();
+    let mut hanging = Box::pin(instance.call("hang", b"", b""));
+    let mut closing = Box::pin(instance.close(GRACE));
+    block_on(async {
+        assert!(futures::poll!(&mut hanging).is_pending());
+        assert!(futures::poll!(&mut closing).is_pending());
+    });
+    drop((hanging, closing));
+    assert!(logged("hurried").is_empty());
+    drop(instance);
+    // Logged by its `destroy`.
+    while !logged("hurried").iter().any(|line| line.contains("late")) {
+        std::thread::yield_now();
+    }
+    good_goes_on();
+}

@@ -10,6 +10,7 @@ mod creating;
 mod ending;
 mod kit;
 mod loading;
+mod operating;
 mod panicking;
 mod upward;
 mod versions;

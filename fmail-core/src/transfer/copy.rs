@@ -88,6 +88,9 @@ impl Copy<'_> {
         if self.dry_run {
             return Ok(report);
         }
+        if let Some(project) = self.from.get(&RecordKey::project()).await? {
+            self.writer().found_project(&project.value).await?;
+        }
         marker.place(self.to).await?;
         report.messages.written = self.messages(&known, tell).await?;
         drop(known);

@@ -104,8 +104,10 @@ impl Import<'_> {
             }
         }
         if checked.cut_off && !self.partial {
-            return Err(Error::invalid("the export was cut off: its last line, with the counts and the sum, is missing")
-                .help("nothing was imported; --partial takes what is there"));
+            return Err(Error::invalid(
+                "the export was cut off: its last line, with the counts and the sum, is missing",
+            )
+            .help("nothing was imported; --partial takes what is there"));
         }
         Ok(checked)
     }
@@ -155,6 +157,9 @@ impl Import<'_> {
         let mut reader = Reader::new(file)?;
         let mut report = ImportReport::default();
         let mut horizon = None;
+        if let Some(project) = reader.project().filter(|_| !self.no_records) {
+            self.writer().found_project(project).await?;
+        }
         while let Some(numbered) = reader.next()? {
             let number = numbered.number;
             let written = match numbered.line {

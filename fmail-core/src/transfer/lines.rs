@@ -86,7 +86,10 @@ impl<R: BufRead> Reader<R> {
                     .map_err(|error| at(1, Error::invalid(format!("the header cannot be used: {error}"))))?;
                 if header.fmail_export != VERSION {
                     let text = format!("this is an export of form {}; {VERSION} is known", header.fmail_export);
-                    return Err(at(1, Error::invalid(text).help("import it with the fmail that wrote it, or a newer one")));
+                    return Err(at(
+                        1,
+                        Error::invalid(text).help("import it with the fmail that wrote it, or a newer one"),
+                    ));
                 }
                 reader.add(&first);
                 reader.header = Some(header);
@@ -99,6 +102,11 @@ impl<R: BufRead> Reader<R> {
     /// Whether the file is an export, with records and an end.
     pub(super) fn is_export(&self) -> bool {
         self.header.is_some()
+    }
+
+    /// The project that was exported.
+    pub(super) fn project(&self) -> Option<&Value> {
+        self.header.as_ref().map(|header| &header.project).filter(|project| project.is_object())
     }
 
     /// The next line; nothing at the end. An error is about the file, not about a line.

@@ -101,7 +101,8 @@ fn leases(source: &Value, target: &Value, now: Timestamp) -> Option<Value> {
     let (mut one, two): (LeasesRecord, LeasesRecord) = (decoded(source)?, decoded(target)?);
     let known = |lease: &fmail_api::Lease| {
         let same = |other: &&fmail_api::Lease| {
-            (other.id, &other.agent, &other.pattern, other.since) == (lease.id, &lease.agent, &lease.pattern, lease.since)
+            (other.id, &other.agent, &other.pattern, other.since)
+                == (lease.id, &lease.agent, &lease.pattern, lease.since)
         };
         one.leases.iter().any(|other| same(&other)) || lease.until <= now
     };
@@ -143,7 +144,11 @@ mod tests {
             Settled::Conflict => panic!("{key} is a conflict"),
         };
         assert_eq!(becomes, expected, "{key}");
-        assert_eq!(settle(&key, &source, Some(&becomes), now()), Settled::Same, "{key} is not settled by its own result");
+        assert_eq!(
+            settle(&key, &source, Some(&becomes), now()),
+            Settled::Same,
+            "{key} is not settled by its own result"
+        );
     }
 
     #[test]
@@ -165,9 +170,7 @@ mod tests {
 
     #[test]
     fn an_agent_is_as_it_was_last_seen() {
-        let seen = |first: &str, last: &str, status: &str| {
-            json!({"name": "a", "status": status, "first_seen": first, "last_seen": last, "model": "x"})
-        };
+        let seen = |first: &str, last: &str, status: &str| json!({"name": "a", "status": status, "first_seen": first, "last_seen": last, "model": "x"});
         let (one, two, three) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z");
         check("agents/a", seen(two, three, "new"), seen(one, two, "old"), Some(seen(one, three, "new")));
         check("agents/a", seen(one, two, "old"), seen(two, three, "new"), Some(seen(one, three, "new")));
@@ -186,13 +189,21 @@ mod tests {
 
     #[test]
     fn a_lease_that_holds_in_the_target_is_not_lost() {
-        let lease = |id: u64, until: &str| {
-            json!({"id": id, "agent": "a", "pattern": "src", "exclusive": true, "since": "2026-01-10T15:00:00Z", "until": until})
-        };
+        let lease = |id: u64, until: &str| json!({"id": id, "agent": "a", "pattern": "src", "exclusive": true, "since": "2026-01-10T15:00:00Z", "until": until});
         let (ended, holds) = ("2026-01-10T15:29:00Z", "2026-01-10T16:00:00Z");
         let record = |next: u64, leases: Vec<Value>| json!({"next": next, "leases": leases});
-        check("leases", record(3, vec![lease(2, holds)]), record(2, vec![lease(1, ended)]), Some(record(3, vec![lease(2, holds)])));
-        check("leases", record(2, vec![lease(1, holds)]), record(2, vec![lease(1, ended)]), Some(record(2, vec![lease(1, holds)])));
+        check(
+            "leases",
+            record(3, vec![lease(2, holds)]),
+            record(2, vec![lease(1, ended)]),
+            Some(record(3, vec![lease(2, holds)])),
+        );
+        check(
+            "leases",
+            record(2, vec![lease(1, holds)]),
+            record(2, vec![lease(1, ended)]),
+            Some(record(2, vec![lease(1, holds)])),
+        );
         check("leases", record(1, vec![]), record(9, vec![lease(8, holds)]), None);
     }
 

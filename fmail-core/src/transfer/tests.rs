@@ -151,7 +151,11 @@ fn a_copy_that_was_used_can_be_copied_back() {
     let project = project();
     let to = memory(&project);
     run(&copy(&*project.store, &*to, &*project.clock)).unwrap();
-    let used = Project { store: to.clone(), clock: project.clock.clone(), operations: Operations::new(to, project.clock.clone()) };
+    let used = Project {
+        store: to.clone(),
+        clock: project.clock.clone(),
+        operations: Operations::new(to, project.clock.clone()),
+    };
     let id = used.send("alice", "@bob", "later").message.id;
     mark(&used, Mark::Read, id.to_string());
     let back = run(&copy(&*used.store, &*project.store, &*project.clock)).unwrap();
@@ -249,7 +253,10 @@ fn a_record_of_somebody_else_is_a_conflict_and_nothing_is_written() {
     put(&*to, "of-a-plugin/x", json!("mine"));
     let error = run(&copy(&*project.store, &*to, &*project.clock)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    assert!(error.to_string().contains("of-a-plugin/x") && error.help_text().unwrap().contains("--overwrite"), "{error:?}");
+    assert!(
+        error.to_string().contains("of-a-plugin/x") && error.help_text().unwrap().contains("--overwrite"),
+        "{error:?}"
+    );
     assert!(lines(&*to, Order::Ascending).is_empty());
     assert_eq!(records(&*to).len(), 1);
     let overwriting = Copy { overwrite: true, ..copy(&*project.store, &*to, &*project.clock) };
@@ -332,6 +339,15 @@ fn an_export_that_is_imported_exports_the_same_bytes() {
 }
 
 #[test]
+fn an_export_is_imported_into_files_that_would_have_another_name() {
+    let project = project();
+    let directory = tempfile::tempdir().unwrap();
+    let to = files(&directory, &project.clock);
+    take_in(&import(&to, &project), &exported(&project, &*project.store)).unwrap();
+    assert_equal(&*project.store, &to);
+}
+
+#[test]
 fn an_export_that_was_cut_off_anywhere_is_refused() {
     let project = project();
     let file = exported(&project, &*project.store);
@@ -362,9 +378,7 @@ fn a_changed_byte_is_noticed() {
 #[test]
 fn a_bad_line_is_named_and_nothing_is_written_unless_it_may_be_passed_over() {
     let project = project();
-    let good = |number: u32| {
-        json!({"id": format!("20260110-153000-000{number}"), "from": "a", "to": "task", "time": "2026-01-10T15:30:00Z", "body": number})
-    };
+    let good = |number: u32| json!({"id": format!("20260110-153000-000{number}"), "from": "a", "to": "task", "time": "2026-01-10T15:30:00Z", "body": number});
     let file = format!("{}\n\n{{\"from\":\"a\"}}\n{}\nnonsense\n", good(1), good(2));
     let to = memory(&project);
     let plain = import(&*to, &project);
@@ -389,6 +403,8 @@ fn an_id_that_is_taken_is_refused_with_records_and_moved_without() {
     block_on(to.import(other)).unwrap();
     let error = take_in(&import(&*to, &project), &file).unwrap_err();
     assert!(error.to_string().starts_with("line 2: another message has the id"), "{error}");
+    // The new id is of now, and not one that a later line has.
+    project.clock.advance(Duration::from_secs(1));
     let report = take_in(&Import { no_records: true, ..import(&*to, &project) }, &file).unwrap();
     assert_eq!((report.new, report.relocated, report.records_written), (2, 1, 0));
 }

@@ -64,6 +64,17 @@ impl Records<'_> {
         Err(Error::new(ErrorKind::Conflict, format!("others kept changing the record `{key}` at the same time")))
     }
 
+    /// Gives a store that has no project yet the source's, whatever it would have called its own.
+    pub(super) async fn found_project(&self, value: &Value) -> Result<()> {
+        let key = RecordKey::project();
+        if self.to.get(&key).await?.is_some() {
+            return Ok(());
+        }
+        // The store writes a record of its own when it creates the project for our first write; that one is nobody's.
+        let founding = Records { overwrite: true, ..*self };
+        founding.put(&key, value, None).await.map(drop)
+    }
+
     /// Forgets the caches over mailboxes whose states were changed behind them.
     pub(super) async fn drop_tallies(&self) -> Result<()> {
         let mut records = self.to.list("mailbox").await?;

@@ -146,7 +146,8 @@ impl Import {
 fn kept(mut source: impl io::Read) -> Result<File> {
     let path = std::env::temp_dir().join(format!("fmail-import-{}", std::process::id()));
     let failed = |error| Error::io(format_args!("cannot keep what is to be imported in `{}`", path.display()), &error);
-    let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+    let mut file =
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
     fs::remove_file(&path).map_err(failed)?;
     io::copy(&mut source, &mut file).map_err(failed)?;
     file.rewind().map_err(failed)?;

@@ -55,16 +55,32 @@ fn newest(directory: &Path) -> Option<SystemTime> {
 }
 
 fn build(name: &str, package: &str) {
+    build_with(package, &["--bin", name]);
+}
+
+fn build_with(package: &str, what: &[&str]) {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(workspace()).args(["build", "--quiet", "--package", package, "--bin", name]);
+    cargo.current_dir(workspace()).args(["build", "--quiet", "--package", package]).args(what);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
     let status = cargo.status().expect("cargo starts");
-    assert!(status.success(), "cargo could not build {name}");
+    assert!(status.success(), "cargo could not build {package}");
 }
 
 /// The workspace: this crate is `tests/e2e` in it.
 fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/e2e lies in the workspace")
+}
+
+/// The library of a plugin, by the name of its package, built when it is missing or older than its sources.
+pub fn plugin_library(package: &str) -> PathBuf {
+    let path = profile_directory().join(format!("lib{}.so", package.replace('-', "_")));
+    let name = package.trim_start_matches("fmail-");
+    let built = path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let sources = ["plugins/sdk", "plugins/abi", "fmail-api", &format!("plugins/{name}")].map(String::from);
+    if built.is_none() || sources.iter().any(|source| newest(&workspace().join(source).join("src")) > built) {
+        build_with(package, &["--lib"]);
+    }
+    path
 }

@@ -88,13 +88,14 @@ impl Copy<'_> {
         if self.dry_run {
             return Ok(report);
         }
-        if let Some(project) = self.from.get(&RecordKey::project()).await? {
-            self.writer().found_project(&project.value).await?;
-        }
+        let founded = match self.from.get(&RecordKey::project()).await? {
+            Some(project) => self.writer().found_project(&project.value).await?,
+            None => false,
+        };
         marker.place(self.to).await?;
         report.messages.written = self.messages(&known, tell).await?;
         drop(known);
-        report.records.written = self.records(&mut marker, tell).await?;
+        report.records.written = u64::from(founded) + self.records(&mut marker, tell).await?;
         self.verify(&mut report, tell).await?;
         if report.verified {
             marker.remove(self.to).await?;

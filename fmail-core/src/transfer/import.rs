@@ -158,7 +158,7 @@ impl Import<'_> {
         let mut report = ImportReport::default();
         let mut horizon = None;
         if let Some(project) = reader.project().filter(|_| !self.no_records) {
-            self.writer().found_project(project).await?;
+            report.records_written += u64::from(self.writer().found_project(project).await?);
         }
         while let Some(numbered) = reader.next()? {
             let number = numbered.number;

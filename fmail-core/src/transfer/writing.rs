@@ -64,15 +64,15 @@ impl Records<'_> {
         Err(Error::new(ErrorKind::Conflict, format!("others kept changing the record `{key}` at the same time")))
     }
 
-    /// Gives a store that has no project yet the source's, whatever it would have called its own.
-    pub(super) async fn found_project(&self, value: &Value) -> Result<()> {
+    /// Gives a store that has no project yet the source's, whatever it would have called its own; tells whether it had none.
+    pub(super) async fn found_project(&self, value: &Value) -> Result<bool> {
         let key = RecordKey::project();
         if self.to.get(&key).await?.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         // The store writes a record of its own when it creates the project for our first write; that one is nobody's.
         let founding = Records { overwrite: true, ..*self };
-        founding.put(&key, value, None).await.map(drop)
+        founding.put(&key, value, None).await
     }
 
     /// Forgets the caches over mailboxes whose states were changed behind them.

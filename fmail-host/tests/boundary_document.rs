@@ -74,7 +74,7 @@ fn read(what: &str, text: &str) -> Option<Value> {
 fn envelope() -> Value {
     let surroundings = Surroundings {
         role: Role::Store,
-        project: Some(("github.com/acme/app".into(), "/home/ann/app".into())),
+        project: Some(("proj-abc123".into(), "/home/ann/app".into())),
         node: "laptop".into(),
         data_dir: "/home/ann/app/.fmail/plugins/archive".into(),
         max_message_bytes: Some(1 << 20),

@@ -40,11 +40,9 @@ pub fn measure(stage: &Stage, rounds: usize, quick: bool, report: &mut Report) -
 
 /// Builds `fmail`, the libraries, and the program that measures them.
 pub fn build() -> Result<Stage> {
-    // One after the other: built together, each would get the features that only another one asks for.
-    for package in ["fmail-cost", "fmail-sqlite", "fmail-example-rust"] {
-        cargo::run(&mut cargo::cargo(&["build", "--release", "--package", package]))?;
-    }
-    // No daemon: it is not measured here, and takes long to build.
+    let packages = ["--package", "fmail-cost", "--package", "fmail-sqlite", "--package", "fmail-example-rust"];
+    cargo::run(cargo::cargo(&["build", "--release"]).args(packages))?;
+    // By itself, as everywhere: with the others it would get the features that only they ask for.
     Stage::with(cargo::build_release_of(&["fmail-cli"])?)
 }
 

@@ -9,7 +9,7 @@ use fmail_api::ErrorKind;
 use crate::commands::{
     ack, archive, check, completions, config, delete, gc, guard, inbox, init, log, mark_read, mark_unread, nudge,
     quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search, send, status, thread,
-    topics, unarchive, watch, who, whoami,
+    topics, trust, unarchive, watch, who, whoami,
 };
 use crate::run::NOTHING;
 
@@ -180,6 +180,11 @@ pub(crate) enum Command {
     ///
     /// Later sources win: defaults, system file, user file, project file, FMAIL_… variables, --set.
     Config(config::Config),
+    /// Trust this project's configuration file as it stands
+    ///
+    /// A project's file may have come with a clone, so what it says to run, to load or to dial does not count until you
+    /// trust it. Shows all of that, and remembers your trust outside of the project; it is void when the file changes.
+    Trust(trust::Trust),
     /// Look after stored files that cannot be understood
     ///
     /// Broken files are skipped and told; they never stop a command, and they are moved only when you say so.

@@ -165,7 +165,8 @@ pub(crate) fn unexpected() -> Error {
         .help("compare the versions of the two sides with `fmail --version`")
 }
 
-fn overrides(set: &[String]) -> Result<Vec<(String, String)>> {
+/// The settings of the command line: keys with their texts.
+pub(crate) fn overrides(set: &[String]) -> Result<Vec<(String, String)>> {
     set.iter()
         .map(|text| match text.split_once('=') {
             Some((key, value)) => Ok((key.trim().to_string(), value.to_string())),

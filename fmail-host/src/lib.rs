@@ -18,8 +18,8 @@ mod secrets;
 mod trust;
 
 pub use config::{
-    Ask, ConfigFile, Durability, Entry, Gc, Isolation, MIN_TOKEN, Mail, Origin, PluginPlaces, PluginSettings,
-    RelaySettings, Review, Secret, Settings, TcpSettings, TlsSettings, Watch, config_places,
+    Ask, Check, ConfigFile, Durability, Entry, Gc, Isolation, MIN_TOKEN, Mail, Origin, PluginCheck, PluginPlaces,
+    PluginSettings, RelaySettings, Review, Secret, Settings, TcpSettings, TlsSettings, Watch, config_places,
 };
 pub use environment::{Environment, agent_name};
 pub use fmail_backends::SystemClock;

@@ -41,6 +41,16 @@ pub struct Trusted {
     pub at: Timestamp,
 }
 
+impl Trusted {
+    /// Whether the file is still the one that was trusted. An error when it cannot be read.
+    pub fn current(&self) -> Result<bool> {
+        match read_small(&self.file, Links::Refuse, ErrorKind::InvalidConfig)? {
+            Some(text) => Ok(sha256(&text) == self.sha256),
+            None => Err(Error::not_found(format!("{} is not there any more", self.file.display()))),
+        }
+    }
+}
+
 /// The notes about trusted projects: a file for each, in a directory of the user's.
 #[derive(Debug, Clone)]
 pub struct TrustNotes {

@@ -28,6 +28,7 @@ pub(crate) mod send;
 pub(crate) mod status;
 pub(crate) mod thread;
 pub(crate) mod topics;
+pub(crate) mod trust;
 pub(crate) mod unarchive;
 pub(crate) mod watch;
 pub(crate) mod who;
@@ -46,6 +47,8 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
         Command::Completions(command) => command.run(),
         Command::Init(command) => command.run(environment, &set),
         Command::Guard(command) => command.run(&environment, &set),
+        Command::Config(command) => command.run(environment, &set),
+        Command::Trust(command) => command.run(&environment),
         other => {
             let place = Place::find(environment, &set)?;
             match other {
@@ -78,9 +81,13 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 Command::Search(command) => command.run(&place),
                 Command::Nudge(command) => command.run(&place),
                 Command::Whoami(command) => command.run(&place),
-                Command::Config(command) => command.run(&place),
                 Command::Quarantine(command) => command.run(&place),
-                Command::Completions(_) | Command::Init(_) | Command::Guard(_) => Ok(()),
+                // Answered above, without settings.
+                Command::Completions(_)
+                | Command::Init(_)
+                | Command::Guard(_)
+                | Command::Config(_)
+                | Command::Trust(_) => Ok(()),
             }
         }
     }
@@ -121,6 +128,7 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "init" => init::EXAMPLES,
         "whoami" => whoami::EXAMPLES,
         "config" => config::EXAMPLES,
+        "trust" => trust::EXAMPLES,
         "quarantine" => quarantine::EXAMPLES,
         "completions" => completions::EXAMPLES,
         _ => &[],

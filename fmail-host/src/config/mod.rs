@@ -3,6 +3,7 @@
 //! Each source is checked by itself, before anything is merged, so that an error can name the file and the line, and a
 //! wrong value is an error even where a later source would hide it. Figment merges and remembers who won.
 
+mod check;
 mod commands;
 mod document;
 mod keys;
@@ -12,7 +13,9 @@ mod mistakes;
 mod names;
 mod plugin;
 mod review;
+mod schema;
 mod source;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,6 +25,7 @@ use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 use fmail_api::{Error, ErrorKind, Result};
 
+pub use check::{Check, PluginCheck};
 pub(crate) use document::shown as shown_text;
 pub use keys::MIN_TOKEN;
 pub(crate) use keys::TRUST;
@@ -87,8 +91,8 @@ impl Settings {
     ) -> Result<(Self, Vec<Error>)> {
         let mut gathered = Gathered::default();
         source::files(environment, project, &mut gathered);
-        source::environment(environment, &mut gathered);
-        source::flags(overrides, &mut gathered);
+        texts::environment(environment, &mut gathered);
+        texts::flags(overrides, &mut gathered);
         if gathered.is_empty() {
             return Ok((Settings::default(), Vec::new()));
         }
@@ -174,6 +178,22 @@ impl Settings {
             |key: &str| matches!(self.origins.get(key), Some(Origin::File { file: ConfigFile::Project, .. }));
         let strange = |key: &&keys::Key| self.project_is_strange && key.needs_trust() && from_project(key.name);
         KEYS.iter().filter(strange).map(|key| key.name).collect()
+    }
+
+    /// The whole configuration as JSON Schema, with the sections of plugins as far as they are known without running any;
+    /// and what stood in the way of knowing more.
+    pub fn schema(
+        environment: &Environment,
+        project: Option<&Project>,
+        overrides: &[(String, String)],
+    ) -> Result<(serde_json::Value, Vec<Error>)> {
+        schema::whole(environment, project, overrides)
+    }
+
+    /// The schema of a plugin's own section, as far as it is known without running the plugin.
+    pub fn plugin_schema(&self, name: &PluginName) -> Option<crate::Schema> {
+        let (_, manifest) = check::manifest(&self.plugin(name)).ok()?;
+        manifest.ok().map(|manifest| manifest.config_schema)
     }
 
     /// A configuration file with every key at its default and a comment for each.

@@ -54,6 +54,8 @@ impl Review {
             )
             .help("`fmail config path` shows where one would stand"));
         };
+        // What cannot be read at all cannot be shown, and so not be trusted.
+        source.parsed()?;
         let mut gathered = Gathered::default();
         source.gather(None, &mut gathered);
         let standing = TrustNotes::of(environment).standing(&project.root, &source.text)?;

@@ -25,11 +25,12 @@ pub struct Header {
     segment_count: u64,
 }
 
-/// A stretch of the file.
+/// A stretch of the file, and where it is loaded.
 #[derive(Debug, Clone, Copy)]
 pub struct Segment {
     pub kind: u32,
     pub offset: u64,
+    pub address: u64,
     pub size: u64,
 }
 
@@ -118,8 +119,8 @@ impl Header {
             let number = |at: usize, size: usize| number_at(&bytes, at, size, self.little);
             let kind = number(0, 4)? as u32;
             Some(match self.wide {
-                true => Segment { kind, offset: number(8, 8)?, size: number(32, 8)? },
-                false => Segment { kind, offset: number(4, 4)?, size: number(16, 4)? },
+                true => Segment { kind, offset: number(8, 8)?, address: number(16, 8)?, size: number(32, 8)? },
+                false => Segment { kind, offset: number(4, 4)?, address: number(8, 4)?, size: number(16, 4)? },
             })
         };
         (0..self.segment_count).map_while(one).collect()

@@ -10,7 +10,7 @@ use fmail_api::{Error, ErrorKind};
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest, Sha256};
 
-use super::elf;
+use super::{Manifest, elf, embedded};
 
 /// What a plugin's file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +44,19 @@ pub struct PluginFile {
     pub path: PathBuf,
     /// What it is.
     pub form: PluginForm,
+}
+
+impl PluginFile {
+    /// The manifest of a library, read from the file without loading it; none where that cannot be done: a program says
+    /// what it is when it runs, and a library may be built in ways that are not followed here.
+    pub fn manifest(&self) -> Result<Option<Manifest>, Error> {
+        let failed = |error: io::Error| Error::io(format_args!("cannot read {}", self.path.display()), &error);
+        let file = File::open(&self.path).map_err(failed)?;
+        match embedded::manifest(&file).filter(|_| self.form == PluginForm::Library) {
+            Some(text) => Manifest::parse(&text, &self.path.display().to_string()).map(Some),
+            None => Ok(None),
+        }
+    }
 }
 
 /// Why a file is not believed.

@@ -4,6 +4,7 @@
 //! plugin runs; an [`Instance`] is what can be called, a store what the rest of fmail sees of it.
 
 mod elf;
+mod embedded;
 mod envelope;
 mod failure;
 mod file;

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 /// The first bytes of every ELF file.
 const MAGIC: &[u8; 4] = b"\x7fELF";
 const SHARED_OBJECT: u16 = 3;
+const LOADED: u32 = 1;
 const DYNAMIC: u32 = 2;
 const FLAGS_1: u64 = 0x6fff_fffb;
 const PIE: u64 = 0x0800_0000;
@@ -51,6 +52,13 @@ pub fn check_library(file: &File) -> Result<(), String> {
     }
     if found.kind != SHARED_OBJECT || found.is_program(file) {
         return Err("expected a library, got a program".into());
+    }
+    // The loader would map what is not there, and the first look at it ends the process.
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    let loaded = found.segments(file).into_iter().filter(|segment| segment.kind == LOADED);
+    let end = loaded.map(|segment| segment.offset.saturating_add(segment.size)).max().unwrap_or(u64::MAX);
+    if end > length {
+        return Err(format!("expected a whole library, got the first {length} bytes of one"));
     }
     Ok(())
 }

@@ -67,6 +67,10 @@ impl Library {
         Instance::create(name, self.manifest.clone(), calls, carrier, settings.timeout, &envelope)
             .await
             .map_err(|error| named(error).context("origin", settings.whence()))
+            .map_err(|error| match error.help_text() {
+                None => error.help("this is what the plugin itself says; its documentation or its log may say more"),
+                Some(_) => error,
+            })
     }
 
     /// Loads a file that passed the checks of `check_file`. The error names the file, what was expected and what was got.
@@ -182,7 +186,8 @@ fn no_symbol(others: &[u32]) -> Error {
 }
 
 fn unloadable(error: &libloading::Error) -> Error {
-    let text = error.to_string();
+    // The reason is in the source: the error itself only says which function failed.
+    let text = std::error::Error::source(error).map_or_else(|| error.to_string(), |source| source.to_string());
     if text.contains("Dynamic loading not supported") {
         return static_build();
     }

@@ -1,0 +1,2 @@
+/* Keeps every rule. */
+#include "base.h"

@@ -1,0 +1,2 @@
+#define MANIFEST "name = hostile"
+#include "base.h"

@@ -1,0 +1,2 @@
+#define MANIFEST "{\"name\":\"\xff\xfe\"}"
+#include "base.h"

@@ -1,0 +1,2 @@
+#define MANIFEST NULL
+#include "base.h"

@@ -1,0 +1,2 @@
+#define MORE "\"capabilities\":[\"shared\",\"teleport\"],"
+#include "base.h"

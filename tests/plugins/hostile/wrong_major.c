@@ -1,0 +1,3 @@
+/* The symbol of major 1, the number of another one. */
+#define MAJOR 7u
+#include "base.h"

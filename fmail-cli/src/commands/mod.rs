@@ -14,6 +14,7 @@ pub(crate) mod log;
 pub(crate) mod mark_read;
 pub(crate) mod mark_unread;
 pub(crate) mod nudge;
+pub(crate) mod plugin;
 pub(crate) mod quarantine;
 pub(crate) mod read;
 pub(crate) mod receipt;
@@ -49,6 +50,8 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
         Command::Guard(command) => command.run(&environment, &set),
         Command::Config(command) => command.run(environment, &set),
         Command::Trust(command) => command.run(&environment),
+        Command::Plugin(command) => command.run(&environment, &set),
+        Command::PluginManifest(command) => command.run(&environment, &set),
         other => {
             let place = Place::find(environment, &set)?;
             match other {
@@ -87,7 +90,9 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 | Command::Init(_)
                 | Command::Guard(_)
                 | Command::Config(_)
-                | Command::Trust(_) => Ok(()),
+                | Command::Trust(_)
+                | Command::Plugin(_)
+                | Command::PluginManifest(_) => Ok(()),
             }
         }
     }
@@ -129,6 +134,7 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "whoami" => whoami::EXAMPLES,
         "config" => config::EXAMPLES,
         "trust" => trust::EXAMPLES,
+        "plugin" => plugin::EXAMPLES,
         "quarantine" => quarantine::EXAMPLES,
         "completions" => completions::EXAMPLES,
         _ => &[],

@@ -3,12 +3,15 @@
 //! A configuration can be checked, and plugins listed, without loading anything. From [`Plugin::load`] on the code of a
 //! plugin runs; an [`Instance`] is what can be called, a store what the rest of fmail sees of it.
 
+pub mod apart;
+mod chosen;
 mod elf;
 mod embedded;
 mod envelope;
 mod failure;
 mod file;
 mod gate;
+mod inspected;
 mod instance;
 mod json;
 mod lane;
@@ -30,12 +33,14 @@ mod trace;
 mod transport;
 mod upward;
 
+pub use chosen::Chosen;
 pub use envelope::{Role, Surroundings};
 pub use fmail_abi::{Service, Spawner, Work};
 
 pub use failure::failure;
 pub(crate) use file::sha256_of;
 pub use file::{PluginFile, PluginForm, Refusal, check_file};
+pub use inspected::{Abi, Inspection};
 pub use instance::{Carrier, Instance, Replies, Upward};
 pub use library::Library;
 pub use loaded::Plugin;

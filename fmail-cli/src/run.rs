@@ -19,6 +19,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(command) = robot_help::asked(&args) {
         return finish(robot_help::print(command.as_deref()));
     }
+    if let Some(rest) = commands::plugin_host::asked(&args) {
+        return finish(commands::plugin_host::run(rest));
+    }
     let parsed = command_for(&args).try_get_matches_from(args).and_then(|matches| Fmail::from_arg_matches(&matches));
     match parsed {
         Ok(fmail) => finish(execute(fmail)),

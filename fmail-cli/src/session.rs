@@ -59,17 +59,26 @@ impl Place {
         allow_other_dm: bool,
     ) -> Result<Session> {
         check_readable(&agent, target, allow_other_dm)?;
-        match target.and_then(Target::agent) {
-            Some(other) if *other != agent && self.settings.route() == Route::Daemon => {
-                let store = &self.settings.mail.store;
-                let text = format!(
-                    "the mailbox of @{other} can be read past its owner only where a command opens the store itself, \
-                     and the store `{store}` lives in forged's process"
-                );
-                Err(Error::new(ErrorKind::Unsupported, text).help(format!("set FMAIL_AGENT={other} if that is you")))
-            }
-            Some(other) if *other != agent => self.session_here(agent),
-            _ => self.session(agent),
+        let other = match target.and_then(Target::agent) {
+            Some(other) if *other != agent => other,
+            _ => return self.session(agent),
+        };
+        let elsewhere = || {
+            let text = format!(
+                "the mailbox of @{other} can be read past its owner only where a command opens the store itself, and the \
+                 store `{}` lives in forged's process",
+                self.settings.mail.store
+            );
+            Error::new(ErrorKind::Unsupported, text).help(format!("set FMAIL_AGENT={other} if that is you"))
+        };
+        match self.settings.route() {
+            Route::Direct => self.session_here(agent),
+            Route::Daemon => Err(elsewhere()),
+            // It turns out only now whether the store can be opened here.
+            Route::DaemonFirst => self.session_here(agent).map_err(|error| match error.kind() {
+                ErrorKind::InvalidConfig => elsewhere(),
+                _ => error,
+            }),
         }
     }
 
@@ -174,4 +183,65 @@ pub(crate) fn overrides(set: &[String]) -> Result<Vec<(String, String)>> {
                 .help("write --set KEY=VALUE; `fmail config show` lists the keys")),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    use fmail_api::Response;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A project on a store that is not built in. (The configuration does not name one that there is not.)
+    fn place(root: &std::path::Path) -> Place {
+        let environment = Environment::new(root, Default::default());
+        let project = Project::discover(&environment).unwrap();
+        let mut settings = Settings::default();
+        settings.mail.store = "of-a-plugin".into();
+        settings.mail.transports = vec!["unix".into()];
+        Place { environment, project, settings }
+    }
+
+    fn alice() -> AgentName {
+        "alice".parse().unwrap()
+    }
+
+    #[test]
+    fn a_store_that_is_not_built_in_is_reached_through_the_daemon_that_answers() {
+        let root = tempfile::tempdir().unwrap();
+        let place = place(root.path());
+        std::fs::create_dir(place.project.fmail_dir()).unwrap();
+        let listener = UnixListener::bind(place.project.fmail_dir().join("forged.sock")).unwrap();
+        let daemon = thread::spawn(move || {
+            let project = json!({"id": "p", "created": "2026-01-10T15:00:00Z"});
+            let hello =
+                json!({"version": "0.1.0", "protocol": 1, "operations": [], "project": project, "store_id": ""});
+            // One connection to see whether it is there, one for the question.
+            for _ in 0..2 {
+                let mut stream = listener.accept().unwrap().0;
+                for line in BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok) {
+                    let asked: Value = serde_json::from_str(&line).unwrap();
+                    assert_eq!(asked["store"], "of-a-plugin");
+                    let answer = json!({"ok": true, "hello": hello, "topics": [], "req_id": asked["req_id"]});
+                    stream.write_all(format!("{answer}\n").as_bytes()).unwrap();
+                }
+            }
+        });
+        let session = place.session(alice()).unwrap();
+        assert!(session.is_served());
+        assert_eq!(session.call(Request::Topics).unwrap().head, Response::Topics(Vec::new()));
+        daemon.join().unwrap();
+    }
+
+    #[test]
+    fn a_store_that_is_not_built_in_is_opened_here_when_no_daemon_answers() {
+        let root = tempfile::tempdir().unwrap();
+        let error = place(root.path()).session(alice()).err().expect("there is no such store to open");
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+        assert!(error.to_string().contains("of-a-plugin"), "{error}");
+    }
 }

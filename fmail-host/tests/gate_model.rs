@@ -66,9 +66,16 @@ impl Instance {
     }
 }
 
+/// Every order with at most so many interruptions; most mistakes need one or two.
+fn model(check: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(check);
+}
+
 #[test]
 fn nobody_is_inside_when_the_instance_is_destroyed() {
-    loom::model(|| {
+    model(|| {
         let instance = Instance::new();
         assert!(instance.open());
         let (one, two) = (instance.clone(), instance.clone());
@@ -84,7 +91,7 @@ fn nobody_is_inside_when_the_instance_is_destroyed() {
 
 #[test]
 fn an_instance_that_was_given_up_while_it_was_made_is_never_entered() {
-    loom::model(|| {
+    model(|| {
         let instance = Instance::new();
         let (maker, caller) = (instance.clone(), instance.clone());
         let maker = thread::spawn(move || maker.open());

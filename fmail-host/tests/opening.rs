@@ -5,8 +5,8 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::Place;
-use fmail_api::{Draft, ErrorKind, ProjectRecord, Reporter, Result, Store};
-use fmail_host::{Serving, Settings, open_store};
+use fmail_api::{Clock, Draft, ErrorKind, ProjectRecord, Reporter, Result, Store};
+use fmail_host::{Route, Serving, Settings, SystemClock, open_store};
 use futures::executor::block_on;
 
 fn silent() -> Reporter {
@@ -80,4 +80,45 @@ fn names_that_no_store_has_are_refused_however_they_came() {
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
         assert!(error.help_text().unwrap().contains(help), "{error:?}");
     }
+}
+
+#[test]
+fn the_route_of_a_built_in_store_is_what_the_store_says_of_itself() {
+    let place = Place::new();
+    for (name, route) in [("files", Route::Direct), ("memory", Route::Daemon)] {
+        let vars = [("FMAIL_STORE", name)];
+        let shared = open(&place, &vars, Serving::Daemon).unwrap().capabilities().shared;
+        assert_eq!(shared, route == Route::Direct, "{name}");
+        assert_eq!(Settings::load(&place.environment("app", &vars), None, &[]).unwrap().route(), route);
+    }
+    let mut settings = Settings::default();
+    settings.mail.store = "of-somebody-else".into();
+    assert_eq!(settings.route(), Route::DaemonFirst);
+}
+
+#[test]
+fn a_refusal_names_the_daemon_to_start() {
+    let place = Place::new();
+    let error = open(&place, &[("FMAIL_STORE", "memory")], Serving::Cli).err().unwrap();
+    assert!(error.help_text().unwrap().contains("start `forged` in "), "{error:?}");
+    let vars = [("FMAIL_STORE", "memory"), ("FMAIL_TRANSPORTS", "")];
+    let error = open(&place, &vars, Serving::Cli).err().unwrap();
+    assert!(error.to_string().contains("mail.transports"), "{error:?}");
+}
+
+#[test]
+fn the_record_of_a_project_is_written_once_unless_it_is_replaced() {
+    let place = Place::new();
+    let project = place.project("app", &[("FMAIL_PROJECT", "one")]).unwrap();
+    assert!(!project.has_record() && project.record().unwrap().is_none());
+    let record = project.new_record(SystemClock.now()).unwrap();
+    project.write_record(&record, false).unwrap();
+    let other = ProjectRecord { id: "two".into(), ..record.clone() };
+    assert_eq!(project.write_record(&other, false).unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(project.record().unwrap(), Some(record));
+    project.write_record(&other, true).unwrap();
+    assert_eq!(project.record().unwrap(), Some(other));
+    let left: Vec<_> =
+        std::fs::read_dir(project.fmail_dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["project.json"]);
 }

@@ -57,6 +57,41 @@ fn a_body_is_any_json_and_keeps_its_digits() {
 }
 
 #[test]
+fn a_request_for_another_store_is_refused_before_anything_is_done() {
+    let place = Place::new();
+    let _daemon = place.start(&[]);
+    let mut raw = place.connect();
+    let send = |store: &str| {
+        format!(r#"{{"cmd":"send","agent":"architect","store":{store},"to":"task","body":"x","req_id":"c1"}}"#)
+    };
+    let answer = raw.refused(&send("\"memory\""), "invalid_config");
+    let expect = "forged serves the store `files` here, and the request is for the store `memory`";
+    assert_eq!((&answer["error"]["message"], &answer["req_id"]), (&expect.into(), &"c1".into()));
+    raw.refused(&send("7"), "invalid_request");
+    assert!(place.stored("task").is_empty());
+    for store in ["\"files\"", "null", "\"\""] {
+        assert_eq!(raw.ask(&send(store))["ok"], true, "{store}");
+    }
+    assert_eq!(place.stored("task").len(), 3);
+}
+
+#[test]
+fn who_asks_for_an_echo_gets_the_message_as_it_is_stored() {
+    let place = Place::new();
+    let _daemon = place.start(&[]);
+    let mut raw = place.connect();
+    let send = |body: &str| {
+        format!(
+            r#"{{"cmd":"send","agent":"architect","to":"task","body":"{body}","key":"k","echo":true,"req_id":"c1"}}"#
+        )
+    };
+    let first = raw.ask(&send("first"));
+    assert_eq!(first["msg"], place.stored("task")[0]);
+    let again = raw.ask(&send("again"));
+    assert_eq!((&again["msg"], &again["duplicate"]), (&first["msg"], &true.into()));
+}
+
+#[test]
 fn the_example_of_an_error() {
     let place = Place::new();
     let _daemon = place.start(&[]);

@@ -15,6 +15,7 @@ pub(crate) mod mark_read;
 pub(crate) mod mark_unread;
 pub(crate) mod nudge;
 pub(crate) mod plugin;
+pub(crate) mod plugin_host;
 pub(crate) mod quarantine;
 pub(crate) mod read;
 pub(crate) mod receipt;

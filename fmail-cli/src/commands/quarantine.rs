@@ -62,8 +62,8 @@ impl Quarantine {
                 format!("the store `{name}` has no quarantine: it does not hold broken things"),
             )
         };
-        // What lives in a daemon's process is no files that anybody could have broken.
-        if place.settings.route() == Route::Daemon {
+        // What is no files of the project's own cannot be broken from outside.
+        if place.settings.route() != Route::Direct {
             return Err(none().into());
         }
         let store = place.store()?;

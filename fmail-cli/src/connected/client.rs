@@ -1,7 +1,5 @@
 //! The project's daemon as the place where operations run.
 
-use std::sync::{Mutex, PoisonError};
-
 use async_trait::async_trait;
 use fmail_api::{AgentName, Client, Context, Error, ErrorKind, Reply, Request, Result};
 use fmail_host::unserved;
@@ -18,32 +16,25 @@ pub(crate) struct Daemon {
     daemons: Daemons,
     /// What to say when there is none.
     missing: Error,
-    /// A daemon that was asked whether it is there, and waits for its first question.
-    greeted: Mutex<Option<Greeted>>,
 }
 
 impl Daemon {
     /// The daemon without which there is no store. Nothing is connected yet.
     pub(crate) fn only(place: &Place, agent: &AgentName) -> Daemon {
-        let (daemons, missing) = (Daemons::of(place, agent), unserved(&place.project, &place.settings));
-        Daemon { daemons, missing, greeted: Mutex::new(None) }
+        Daemon { daemons: Daemons::of(place, agent), missing: unserved(&place.project, &place.settings) }
     }
 
     /// The daemon, if one answers now.
     pub(crate) fn answering(place: &Place, agent: &AgentName) -> Result<Option<Daemon>> {
         let daemon = Daemon::only(place, agent);
         match daemon.daemons.greet()? {
-            Found::There(greeted) => Ok(Some(Daemon { greeted: Mutex::new(Some(greeted)), ..daemon })),
+            Found::There(_) => Ok(Some(daemon)),
             Found::Silent | Found::Nobody => Ok(None),
         }
     }
 
     /// A daemon that can be asked.
     pub(super) fn greeted(&self) -> Result<Greeted> {
-        let waiting = self.greeted.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(greeted) = waiting {
-            return Ok(greeted);
-        }
         match self.daemons.greet()? {
             Found::There(greeted) => Ok(greeted),
             Found::Silent => Err(silent()),

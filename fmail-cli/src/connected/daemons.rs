@@ -56,6 +56,11 @@ impl Daemons {
         }
     }
 
+    /// Whether there is no store without them.
+    pub(super) fn are_the_only_way(&self) -> bool {
+        self.route == Route::Daemon
+    }
+
     /// Whether it is worth looking there: one look at a file, which costs next to nothing.
     pub(super) fn may_be(&self, place: Where) -> bool {
         may_be_served(&self.project)

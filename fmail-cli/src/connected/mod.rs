@@ -78,9 +78,9 @@ fn is_ours(project: &Project, hello: Option<&Hello>) -> bool {
     ours.is_some() && ours.as_deref() == hello.map(|hello| hello.store_id.as_str())
 }
 
-/// How long a daemon may take to say hello. Who has nobody else to ask does not give up on a busy machine.
+/// How long a daemon may take to say hello. Only who has the files at hand gives it up on a busy machine.
 fn patience(route: Route) -> Duration {
-    if route == Route::Daemon { ANSWER } else { GREETING }
+    if route == Route::Direct { GREETING } else { ANSWER }
 }
 
 /// Makes sure of a daemon on a TCP port before anything is entrusted to it.

@@ -1,7 +1,7 @@
 //! Nudging the sessions at a daemon.
 
 use fmail_api::{AgentName, NudgeRequest, Request, Response, Result};
-use fmail_host::{Route, unserved};
+use fmail_host::Route;
 use fmail_transports::Failure;
 
 use super::attempt::Attempt;
@@ -11,13 +11,11 @@ use crate::session::{Place, unexpected};
 
 /// Nudges through the project's daemon; how many sessions of the agent got it, nothing when there is no daemon.
 pub(crate) fn nudge(place: &Place, agent: &AgentName, request: &NudgeRequest) -> Result<Option<u64>> {
-    // Where the store lives in the daemon's process, none is a failure of its own, and not just nobody to reach.
-    let nobody = || match place.settings.route() {
-        Route::Daemon => Err(unserved(&place.project, &place.settings)),
-        Route::Direct | Route::DaemonFirst => Ok(None),
-    };
+    if place.settings.route() != Route::Direct {
+        return nudge_served(place, agent, request);
+    }
     if !may_be_served(&place.project) {
-        return nobody();
+        return Ok(None);
     }
     for endpoint in endpoints(place) {
         let Some(attempt) = Attempt::open(place, agent, &endpoint?)? else { continue };
@@ -32,5 +30,17 @@ pub(crate) fn nudge(place: &Place, agent: &AgentName, request: &NudgeRequest) ->
             }
         };
     }
-    nobody()
+    Ok(None)
+}
+
+/// Nudges where the operations run: here that reaches nobody.
+fn nudge_served(place: &Place, agent: &AgentName, request: &NudgeRequest) -> Result<Option<u64>> {
+    let session = place.session(agent.clone())?;
+    if !session.is_served() {
+        return Ok(None);
+    }
+    match session.call(Request::Nudge(request.clone()))?.head {
+        Response::Nudged { sessions } => Ok(Some(sessions)),
+        _ => Err(unexpected()),
+    }
 }

@@ -12,7 +12,7 @@ use crate::guard::at;
 /// How long to wait before looking again, at first and at last.
 const SOON: Duration = Duration::from_millis(500);
 const LATE: Duration = Duration::from_secs(4);
-/// A port is asked more rarely than a file is looked at: it may be a stranger's.
+/// A port is asked more rarely than a file is looked at: it may be a stranger's. Who has nothing else asks as often.
 const PORT: Duration = Duration::from_secs(30);
 
 /// When to look, and a look that is under way.
@@ -21,6 +21,8 @@ const PORT: Duration = Duration::from_secs(30);
 /// woke it, so that an idle watch sleeps.
 pub(super) struct Search {
     daemons: Daemons,
+    /// How long a port is left alone.
+    port: Duration,
     expects: bool,
     next: Option<Instant>,
     wait: Duration,
@@ -33,7 +35,8 @@ impl Search {
     pub(super) fn new(daemons: Daemons) -> Search {
         let now = Instant::now();
         let (expects, next, attempt) = (false, None, None);
-        Search { daemons, expects, next, wait: SOON, looked: now, asked_port: now, attempt }
+        let port = if daemons.are_the_only_way() { LATE } else { PORT };
+        Search { daemons, port, expects, next, wait: SOON, looked: now, asked_port: now, attempt }
     }
 
     /// Looks now, everywhere.
@@ -67,7 +70,7 @@ impl Search {
         if self.attempt.is_none() {
             at(self.next).await;
             self.next = None;
-            let place = if self.asked_port.elapsed() >= PORT { Where::Everywhere } else { Where::Socket };
+            let place = if self.asked_port.elapsed() >= self.port { Where::Everywhere } else { Where::Socket };
             if !self.daemons.may_be(place) {
                 self.looked = Instant::now();
                 self.failed();

@@ -18,15 +18,22 @@ use super::{endpoints, may_be_served};
 use crate::output::note;
 use crate::session::{Place, unexpected};
 
-/// How long to wait before each further attempt, where only the daemon can store a message and it was lost.
+/// How long to wait before each attempt to reach the daemon that has the store.
 const AGAIN: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(100), Duration::from_millis(300), Duration::from_millis(900)];
 
 /// Sends through the project's daemon. Nothing when there is none, or when it was lost before it answered: then the
 /// request has a key, and sending it again cannot store it twice.
 pub(crate) fn send(place: &Place, agent: &AgentName, request: &mut SendRequest) -> Result<Option<Sent>> {
-    if place.settings.route() == Route::Daemon {
-        return only_through(&Daemon::only(place, agent), request).map(Some);
+    match place.settings.route() {
+        Route::Direct => {}
+        Route::Daemon => return send_served(&Daemon::only(place, agent), request)?.or_unknown(request).map(Some),
+        Route::DaemonFirst => {
+            return match Daemon::answering(place, agent)? {
+                Some(daemon) => Ok(send_served(&daemon, request)?.or_without_it()),
+                None => Ok(None),
+            };
+        }
     }
     if !may_be_served(&place.project) {
         return Ok(None);
@@ -41,16 +48,48 @@ pub(crate) fn send(place: &Place, agent: &AgentName, request: &mut SendRequest) 
             Err(Failure::Lost(error)) => error,
             Ok(_) => unexpected(),
         };
-        note(&format!("{lost}; storing the message without it (its key keeps it from being stored twice)"));
-        return Ok(None);
+        return Ok(Served::Lost(lost).or_without_it());
     }
     Ok(None)
 }
 
-/// Sends where nobody but the daemon can store the message. One that was lost may be back in a moment, and the key keeps
-/// the message from being stored twice.
-fn only_through(daemon: &Daemon, request: &mut SendRequest) -> Result<Sent> {
-    let key = request.key.get_or_insert_with(fresh_key).clone();
+/// What came of entrusting a message to a daemon.
+enum Served {
+    Sent(Box<Sent>),
+    /// It was lost before it answered, and the message has a key.
+    Lost(Error),
+}
+
+impl Served {
+    /// Leaves a message whose daemon was lost to who can store it without.
+    fn or_without_it(self) -> Option<Sent> {
+        match self {
+            Served::Sent(sent) => Some(*sent),
+            Served::Lost(lost) => {
+                note(&format!("{lost}; storing the message without it (its key keeps it from being stored twice)"));
+                None
+            }
+        }
+    }
+
+    /// Fails where nobody else can store it.
+    fn or_unknown(self, request: &SendRequest) -> Result<Sent> {
+        match self {
+            Served::Sent(sent) => Ok(*sent),
+            Served::Lost(lost) => {
+                let key = request.key.as_deref().unwrap_or_default();
+                Err(Error::new(lost.kind(), format!("{lost}; whether the message is stored is not known")).help(
+                    format!("send it again with --key {key}: then it is stored once, whatever forged did with it"),
+                ))
+            }
+        }
+    }
+}
+
+/// Sends to the daemon that has the store. One that was lost may be back in a moment, and the key keeps the message from
+/// being stored twice.
+fn send_served(daemon: &Daemon, request: &mut SendRequest) -> Result<Served> {
+    request.key.get_or_insert_with(fresh_key);
     let request = Request::Send(Box::new(request.clone()));
     let mut lost: Option<Error> = None;
     for wait in AGAIN {
@@ -62,15 +101,13 @@ fn only_through(daemon: &Daemon, request: &mut SendRequest) -> Result<Sent> {
             Err(_) => continue,
         };
         match greeted.ask_at_length(&request) {
-            Ok(Reply { head: Response::Sent(sent), .. }) => return Ok(*sent),
+            Ok(Reply { head: Response::Sent(sent), .. }) => return Ok(Served::Sent(sent)),
             Ok(_) => return Err(unexpected()),
             Err(Failure::Refused(error)) => return Err(error),
             Err(Failure::Lost(error)) => lost = Some(error),
         }
     }
-    let lost = lost.unwrap_or_else(unexpected);
-    Err(Error::new(lost.kind(), format!("{lost}; whether the message is stored is not known"))
-        .help(format!("send it again with --key {key}: then it is stored once, whatever forged did with it")))
+    Ok(Served::Lost(lost.unwrap_or_else(unexpected)))
 }
 
 /// The message as it is stored: an answer carries its id only.

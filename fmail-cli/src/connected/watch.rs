@@ -34,7 +34,8 @@ const WORTH: Duration = Duration::from_secs(5);
 
 /// Follows through the project's daemon where there is one, and through the files where there is none.
 ///
-/// What is stored is shown also when the time is short: where a daemon is not the only way, it gets half of it to answer.
+/// What is stored is shown also when the time is short: a daemon gets half of it to answer, unless it is the one that has the
+/// store.
 pub(crate) async fn watch(place: &Place, session: &Session, request: Request, time: Option<Duration>) -> Result<Reply> {
     let mut watching = Watching {
         search: Search::new(Daemons::of(place, &session.context.agent)),
@@ -48,7 +49,7 @@ pub(crate) async fn watch(place: &Place, session: &Session, request: Request, ti
         attempts: 0,
     };
     let only = place.settings.route() == Route::Daemon;
-    let patience = time.filter(|_| !only).map_or(Duration::MAX, |time| time / 2);
+    let patience = time.filter(|_| !session.is_served()).map_or(Duration::MAX, |time| time / 2);
     let found = match timeout(patience, watching.search.look(request.clone())).await {
         Ok(found) => found?,
         Err(_) => {
@@ -235,6 +236,10 @@ impl Watching {
 
     /// Goes on with the store in this process; whether that can be.
     async fn go_on_here(&mut self) -> Result<bool> {
+        if self.local.operations().is_err() {
+            // The daemon had it open. What cannot be opened here, for whatever reason, can be awaited there.
+            self.local = Local::Never;
+        }
         let opened = match self.open_here(going_on(&self.request, &self.standing)).await {
             Err(error) if error.kind() == ErrorKind::Expired => {
                 self.standing.forget_cursor();

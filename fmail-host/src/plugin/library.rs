@@ -3,11 +3,12 @@
 //! Loading runs the library's own code, so everything that can be known before comes before: see `file.rs`. A library is
 //! loaded once for each file and never unloaded: its threads and what it registered would outlive it.
 
+mod bridge;
 mod callbacks;
 mod carrier;
 mod checks;
 mod link;
-mod log;
+pub(super) mod log;
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -20,8 +21,8 @@ use fmail_abi::layout::{ABI_MAJOR, FmPlugin, SYMBOL};
 use fmail_api::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
 
+pub use self::bridge::serve_library;
 use self::checks::Functions;
-pub(super) use self::log::say;
 use super::{Abi, Carrier, Instance, Manifest, PluginFile, Surroundings, Upward};
 use crate::{PluginKind, PluginSettings};
 

@@ -42,7 +42,7 @@ pub(crate) use file::sha256_of;
 pub use file::{PluginFile, PluginForm, Refusal, check_file};
 pub use inspected::{Abi, Inspection};
 pub use instance::{Carrier, Instance, Replies, Upward};
-pub use library::Library;
+pub use library::{Library, serve_library};
 pub use loaded::Plugin;
 pub use log::PluginLog;
 pub use manifest::{Capability, Manifest, StoreProfile};

@@ -53,8 +53,7 @@ impl Relay for PluginRelay {
         let surroundings =
             Surroundings { role: Role::Relay, project: None, node: node(), data_dir: self.data_dir.clone() };
         let instance = self.plugin.instance(&surroundings, Some(upward)).await?;
-        let (head, mut running) = instance.stream(method::RUN, b"", b"{}").await?;
-        self.told(Ok(head))?;
+        let (_, mut running) = instance.stream(method::RUN, b"", b"{}").await?;
         let mut told = false;
         let ended = loop {
             let next = if told {

@@ -56,21 +56,15 @@ impl Service for HostService {
 }
 
 impl HostService {
-    fn understood(&self, context: &[u8], request: &[u8]) -> Result<(ProjectRef, Context, wire::Call)> {
+    fn understood(&self, context: &[u8], request: &[u8]) -> Result<(Option<ProjectRef>, Context, wire::Call)> {
         let asking: Asking = match context {
             [] => Asking::default(),
             context => serde_json::from_slice(context)
                 .map_err(|error| Error::invalid(format!("the context of the request cannot be understood: {error}")))?,
         };
         let call = wire::parse(request).call?;
-        let project = match (asking.root, asking.project.as_ref().or(call.project.as_ref())) {
-            (Some(root), _) => ProjectRef::Root(root),
-            (None, Some(id)) => ProjectRef::Id(id.clone()),
-            (None, None) => {
-                return Err(Error::invalid("the request does not say which project it is for")
-                    .help("name it in the context, by `project` or `root`, or in the request, by `project_id`"));
-            }
-        };
+        let named = asking.project.as_ref().or(call.project.as_ref());
+        let project = asking.root.map(ProjectRef::Root).or_else(|| named.cloned().map(ProjectRef::Id));
         let context = Context {
             agent: call.agent.clone(),
             host: call.host.clone(),
@@ -92,9 +86,15 @@ async fn projects(host: Arc<dyn Host>) -> Answer {
 }
 
 /// Runs an operation. One that streams sends its answer as the first item.
-fn run(host: Arc<dyn Host>, project: ProjectRef, context: Context, call: wire::Call) -> Work {
+fn run(host: Arc<dyn Host>, project: Option<ProjectRef>, context: Context, call: wire::Call) -> Work {
     let (streams, form) = (call.request.streams(), call.form);
-    let replying = async move { host.open(project).await?.call(&context, call.request).await };
+    let replying = async move {
+        let project = match project {
+            Some(project) => project,
+            None => the_only_project(&*host).await?,
+        };
+        host.open(project).await?.call(&context, call.request).await
+    };
     let line = |text: String| text.trim_end().as_bytes().to_vec();
     if !streams {
         return Work::Answer(
@@ -124,6 +124,18 @@ fn run(host: Arc<dyn Host>, project: ProjectRef, context: Context, call: wire::C
         Err(error) => stream::iter([Err(failed(&error))]).boxed(),
     });
     Work::Stream(items.into_stream().flatten().boxed())
+}
+
+/// What is meant when no project is named: the one that there is.
+async fn the_only_project(host: &dyn Host) -> Result<ProjectRef> {
+    match host.projects().await?.as_slice() {
+        [only] => Ok(ProjectRef::Id(only.clone())),
+        many => Err(Error::invalid(format!(
+            "the request does not say which project it is for, and {} are served here",
+            many.len()
+        ))
+        .help("name it in the request, by `project_id`")),
+    }
 }
 
 fn refused(error: &Error) -> Work {

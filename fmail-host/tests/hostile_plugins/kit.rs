@@ -51,7 +51,8 @@ impl Hostile {
         hostile
     }
 
-    fn configure(&self, lines: &str) {
+    /// Writes the section, with further lines.
+    pub fn configure(&self, lines: &str) {
         let text = format!("# a comment\n[mail.plugin.{}]\nfile = {:?}\n{lines}", self.name, self.file);
         self.place.write("home/.config/fmail/config.toml", &text);
     }

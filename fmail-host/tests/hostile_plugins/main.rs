@@ -10,4 +10,6 @@ mod creating;
 mod ending;
 mod kit;
 mod loading;
+mod panicking;
 mod upward;
+mod versions;

@@ -36,7 +36,7 @@ impl Spawner for Threads {
     }
 }
 
-fn upward() -> Option<Upward> {
+pub fn upward() -> Option<Upward> {
     Some(Upward { service: Arc::new(Repeats), spawner: Arc::new(Threads) })
 }
 

@@ -130,12 +130,13 @@ impl Instance {
     }
 
     fn end(&self) -> Result<()> {
-        // The host answers nothing any more, so whoever waits for it is told here.
-        self.calls.close(&Answer::cancelled("the instance is being destroyed"));
         let alive = self.alive.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Alive { served, opened, lease }) = alive else { return Ok(()) };
         let handle = lease.handle().clone();
         handle.block_on(served.close());
+        // The host answers nothing any more, so what still waits for it is told here. Not before: a call that is cut off
+        // should end as cancelled, and not with what its code makes of an answer that does not come.
+        self.calls.close(&Answer::cancelled("the instance is being destroyed"));
         let closing = AssertUnwindSafe(async { opened.close().await }).catch_unwind();
         let closed = handle.block_on(closing);
         let entered = handle.enter();

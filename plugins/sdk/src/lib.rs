@@ -71,6 +71,7 @@ pub use host::{Caller, Host, Reply};
 pub use manifest::{Kind, Manifest};
 pub use program::run_as_program;
 pub use relay::Relay;
+pub use serde;
 pub use serde_json;
 pub use tokio;
 pub use tracing;

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::size_of;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use fmail_abi::layout::{ABI_MINOR, FmBytes, FmHost, FmPlugin};
@@ -35,6 +35,8 @@ struct Side {
     calls: Arc<Calls>,
     upward: OnceLock<Arc<Served>>,
     logged: Mutex<Vec<Logged>>,
+    /// How often the plugin has answered.
+    answers: AtomicU64,
     plugin: &'static FmPlugin,
     instance: AtomicPtr<c_void>,
 }
@@ -60,6 +62,7 @@ impl LittleHost {
             calls: Arc::new(Calls::new()),
             upward: OnceLock::new(),
             logged: Mutex::default(),
+            answers: AtomicU64::new(0),
             plugin,
             instance: AtomicPtr::default(),
         }));
@@ -97,6 +100,11 @@ impl LittleHost {
     /// The table of our calls.
     pub fn calls(&self) -> &Calls {
         &self.side.calls
+    }
+
+    /// How often the plugin has answered, the making and the end of the instance too.
+    pub fn answers(&self) -> u64 {
+        self.side.answers.load(Ordering::SeqCst)
     }
 
     /// What the plugin has said.
@@ -172,8 +180,10 @@ fn text(bytes: FmBytes) -> String {
 }
 
 extern "C" fn done(host: *const FmHost, id: u64, status: i32, body: FmBytes) {
+    let side = side(host);
+    side.answers.fetch_add(1, Ordering::SeqCst);
     // SAFETY: borrowed for the time of this function (rule 1).
-    side(host).calls.done(id, status, unsafe { body.borrowed() });
+    side.calls.done(id, status, unsafe { body.borrowed() });
 }
 
 extern "C" fn item(host: *const FmHost, id: u64, body: FmBytes) -> i32 {
@@ -183,6 +193,10 @@ extern "C" fn item(host: *const FmHost, id: u64, body: FmBytes) -> i32 {
 
 extern "C" fn log(host: *const FmHost, level: u32, target: FmBytes, message: FmBytes, fields: FmBytes) {
     let logged = Logged { level, target: text(target), message: text(message), fields: text(fields) };
+    if level == 1 {
+        // Also what a test that fails says: the hook of the SDK has taken it from the standard library.
+        eprintln!("{}: {}", logged.target, logged.message);
+    }
     side(host).logged.lock().unwrap().push(logged);
 }
 

@@ -18,7 +18,14 @@ impl Daemon {
 
     /// Starts it and waits until it takes connections.
     pub fn start(sandbox: &Sandbox) -> Daemon {
-        let mut daemon = Daemon::spawn(sandbox);
+        Daemon::start_with(sandbox, &[])
+    }
+
+    /// The same with these variables.
+    pub fn start_with(sandbox: &Sandbox, variables: &[(String, String)]) -> Daemon {
+        let command = sandbox.command(forged_binary());
+        let command = variables.iter().fold(command, |command, (name, value)| command.env(name, value));
+        let mut daemon = Daemon { running: command.spawn(), log: String::new() };
         while !daemon.log.contains(" listening ") {
             let line = daemon.running.stderr_line();
             daemon.log.push_str(&line);

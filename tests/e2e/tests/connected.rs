@@ -262,5 +262,5 @@ fn another_agents_mailbox_is_read_from_the_files() {
     let args = ["watch", "@carol", "--since", "1h", "--count", "1", "--json"];
     let seen = sandbox.agent("bob").args(args).arg("--allow-other-dm").ok();
     assert_eq!(seen.json()["body"], "hers");
-    sandbox.agent("bob").args(args).fails(4);
+    sandbox.agent("bob").args(args).fails(9);
 }

@@ -61,8 +61,12 @@ impl Ended {
 /// What can go on.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Ready {
+    /// Something came on standard output, or it is at its end.
     pub(super) input: bool,
+    /// The child has ended.
     pub(super) exited: bool,
+    /// The child reads no more.
+    pub(super) deaf: bool,
 }
 
 impl Child {
@@ -120,24 +124,27 @@ impl Child {
     pub(super) fn wait(&mut self, wake: Option<&OwnedFd>, output: bool, limit: Duration) -> Ready {
         let deadline = Instant::now() + limit;
         let mut fds = vec![PollFd::new(&self.stdout, PollFlags::IN), PollFd::new(&self.exit, PollFlags::IN)];
-        fds.extend(wake.map(|fd| PollFd::new(fd, PollFlags::IN)));
-        let stdin = self.stdin.clone().filter(|_| output);
-        fds.extend(stdin.as_deref().map(|fd| PollFd::new(fd, PollFlags::OUT)));
-        let stderr = self.stderr.as_ref().map(|fd| {
-            fds.push(PollFd::new(fd, PollFlags::IN));
-            fds.len() - 1
-        });
-        let events = loop {
+        // That nobody reads any more is told without being asked for.
+        let writable = if output { PollFlags::OUT } else { PollFlags::empty() };
+        let stdin = self.stdin.clone();
+        let stdin = also(&mut fds, stdin.as_deref(), writable);
+        let stderr = also(&mut fds, self.stderr.as_ref(), PollFlags::IN);
+        also(&mut fds, wake, PollFlags::IN);
+        loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-            match poll(&mut fds, Some(&limit)) {
-                Err(Errno::INTR) => {}
-                // Any other failure ends this child's turn like an event: reading then tells what there is.
-                _ => break fds.iter().map(PollFd::revents).collect::<Vec<_>>(),
+            // Any other failure is taken as an event: reading then tells what there is.
+            if poll(&mut fds, Some(&limit)) != Err(Errno::INTR) {
+                break;
             }
+        }
+        let events = |index: Option<usize>| index.map_or(PollFlags::empty(), |index| fds[index].revents());
+        let ready = Ready {
+            input: !events(Some(0)).is_empty(),
+            exited: !events(Some(1)).is_empty(),
+            deaf: events(stdin).contains(PollFlags::ERR),
         };
-        let ready = Ready { input: !events[0].is_empty(), exited: !events[1].is_empty() };
-        if stderr.is_some_and(|index| !events[index].is_empty()) {
+        if !events(stderr).is_empty() {
             self.hear_stderr();
         }
         ready
@@ -239,6 +246,12 @@ impl Drop for Child {
             let _ = self.collect();
         }
     }
+}
+
+/// Waits for this as well, if it is there; where it stands.
+fn also<'a>(fds: &mut Vec<PollFd<'a>>, fd: Option<&'a OwnedFd>, flags: PollFlags) -> Option<usize> {
+    fds.push(PollFd::from_borrowed_fd(fd?.as_fd(), flags));
+    Some(fds.len() - 1)
 }
 
 /// Whether something is there within this time.

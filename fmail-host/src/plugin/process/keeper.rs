@@ -15,8 +15,9 @@ use serde_json::Value;
 
 use super::child::{Child, Ended, LAST_CHUNKS, LONGEST_LINE, poll_one};
 use super::lines::Filled;
-use super::link::{Link, Phase, lost_call, tick};
+use super::link::{Link, Phase, ToChild, lost_call, tick};
 use super::outbox::Flushed;
+use crate::plugin::library::log;
 
 /// Keeps the child of one link.
 pub(super) struct Keeper {
@@ -24,6 +25,8 @@ pub(super) struct Keeper {
     /// What the first child said about itself.
     manifest: Value,
 }
+
+const DEAF: &str = "closed its standard input";
 
 /// Why a conversation is over.
 enum End {
@@ -36,8 +39,7 @@ enum End {
 impl Keeper {
     /// Runs until the instance is over. `first` gets the manifest of the first child.
     pub(super) fn run(link: Arc<Link>, first: &SyncSender<Result<Box<[u8]>>>) {
-        let started = Child::start(&link.program, link.listener.clone());
-        let (mut child, greeting) = match started.and_then(|child| greet(&link, child)) {
+        let (mut child, greeting) = match spawn(&link).and_then(|child| greet(&link, child)) {
             Ok(greeted) => greeted,
             // If nobody waits for this, nobody wants the child.
             Err(error) => return drop(first.send(Err(error))),
@@ -91,7 +93,7 @@ impl Keeper {
             let mut state = self.link.state();
             let blocked = match state.flush() {
                 Some(Flushed::Closed) => {
-                    state.fault.get_or_insert("closed its standard input".to_string());
+                    state.fault.get_or_insert(DEAF.to_string());
                     false
                 }
                 flushed => flushed == Some(Flushed::Blocked),
@@ -135,7 +137,8 @@ impl Keeper {
             return Some(End::Lost(None));
         }
         if !ready.input {
-            return None;
+            // What it has said comes first, and so this comes when nothing is left of that.
+            return ready.deaf.then(|| End::Lost((!child.is_ending()).then(|| DEAF.to_string())));
         }
         let filled = child.fill();
         if let Err(fault) = self.hear(child) {
@@ -172,8 +175,7 @@ impl Keeper {
                 drop(state);
                 listener.done(id, status, &body);
             }
-            // A program cannot be told to stop by the answer to an item; its credit and `cancel` do that.
-            Verb::Item { id, body } => drop(listener.item(id, &body)),
+            Verb::Item { id, body } => listener.item(id, &body),
             Verb::Log { level, target, message, fields } => listener.log(level, &target, &message, &fields),
             Verb::Call { id, method, context, request } => listener.call(id, &method, &context, &request),
             Verb::Pull { id, credits } => listener.pull(id, credits),
@@ -245,7 +247,7 @@ impl Keeper {
 
     /// Starts a child that takes the place of the first.
     fn start(&self) -> Result<Child> {
-        let (mut child, greeting) = greet(&self.link, Child::start(&self.link.program, self.link.listener.clone())?)?;
+        let (mut child, greeting) = greet(&self.link, spawn(&self.link)?)?;
         if serde_json::from_slice::<Value>(&greeting).ok().as_ref() != Some(&self.manifest) {
             let how = child.end(Some("has another manifest than at first"));
             return Err(Error::new(ErrorKind::InvalidConfig, how.with(""))
@@ -344,10 +346,22 @@ fn too_long() -> String {
     format!("printed a line of more than {} MiB", LONGEST_LINE >> 20)
 }
 
+/// Starts a child.
+fn spawn(link: &Arc<Link>) -> Result<Child> {
+    let child = Child::start(&link.program, link.listener.clone())?;
+    let mut state = link.state();
+    state.generation += 1;
+    let generation = state.generation;
+    drop(state);
+    link.listener.started(Arc::new(ToChild { link: Arc::downgrade(link), generation }));
+    Ok(child)
+}
+
 /// Greets a child that was just started, and gives its manifest.
 fn greet(link: &Link, mut child: Child) -> Result<(Child, Box<[u8]>)> {
-    let abi = format!("{{\"abi\":[{},{}]}}", layout::ABI_MAJOR, layout::ABI_MINOR);
-    let hello = Verb::Hello { body: abi.into_bytes().into() };
+    let (major, minor, level) = (layout::ABI_MAJOR, layout::ABI_MINOR, log::level());
+    let hello = format!("{{\"abi\":[{major},{minor}],\"log_level\":{level}}}");
+    let hello = Verb::Hello { body: hello.into_bytes().into() };
     let greeting = exchange(link, &mut child, &hello, |verb| match verb {
         Verb::Hello { body } => Ok(Some(body.into_owned().into_boxed_slice())),
         Verb::Log { level, target, message, fields } => {

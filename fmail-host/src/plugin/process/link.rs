@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use fmail_abi::{Level, Peer, Verb, status};
@@ -50,6 +50,8 @@ pub(super) struct State {
     pub(super) stdin: Option<Arc<OwnedFd>>,
     /// What the instance was made with, for the next child.
     pub(super) creation: Option<Creation>,
+    /// Counts the children.
+    pub(super) generation: u64,
     /// What a caller has found wrong with the child.
     pub(super) fault: Option<String>,
     /// How the child answered `destroy`, and whether anyone wants to know.
@@ -75,6 +77,7 @@ impl Link {
             backoff: Backoff::default(),
             stdin: None,
             creation: None,
+            generation: 0,
             fault: None,
             farewell: None,
             destroying: None,
@@ -127,7 +130,7 @@ impl Link {
             }
             Phase::Starting | Phase::Up => {}
         }
-        if about == About::Other && state.phase != Phase::Up {
+        if about.is_for_another(&state) {
             return Err(self.error(ErrorKind::Cancelled, "that asked for this is gone"));
         }
         if !state.outbox.has_room(line.len()) {
@@ -148,8 +151,7 @@ impl Link {
             Err(error) => return self.listener.log(Level::Error, "process", &error.to_string(), b""),
         };
         let mut state = self.state();
-        if !matches!(state.phase, Phase::Up | Phase::Starting | Phase::Leaving(_)) && about == About::Other {
-            // The child that this was meant for is gone.
+        if about.is_for_another(&state) {
             return;
         }
         if !state.outbox.has_reserve(line.len()) {
@@ -160,6 +162,17 @@ impl Link {
         }
         state.outbox.push(about, line);
         self.move_on(state);
+    }
+
+    /// Answers a call of this child.
+    fn reply(&self, generation: u64, id: u64, status: i32, body: &[u8]) {
+        match std::str::from_utf8(body) {
+            Ok(_) => self.insist(About::Answer(generation), &Verb::Done { id, status, body: body.into() }),
+            Err(error) => {
+                let body = format!("the answer is not UTF-8: {error}").into_bytes();
+                self.insist(About::Answer(generation), &Verb::Done { id, status: status::INTERNAL, body: body.into() });
+            }
+        }
     }
 
     /// Writes what can be written, and leaves the rest to the keeper.
@@ -187,6 +200,13 @@ impl State {
     pub(super) fn flush(&mut self) -> Option<Flushed> {
         let stdin = self.stdin.clone()?;
         Some(self.outbox.flush(&*stdin))
+    }
+}
+
+impl About {
+    /// Whether the child that this was meant for is gone.
+    fn is_for_another(&self, state: &State) -> bool {
+        matches!(self, About::Answer(generation) if *generation != state.generation || state.phase == Phase::Down)
     }
 }
 
@@ -221,17 +241,50 @@ impl Peer for Link {
     }
 
     fn done(&self, id: u64, status: i32, body: &[u8]) {
-        match std::str::from_utf8(body) {
-            Ok(_) => self.insist(About::Other, &Verb::Done { id, status, body: body.into() }),
-            Err(error) => {
-                let body = format!("the answer is not UTF-8: {error}").into_bytes();
-                self.insist(About::Other, &Verb::Done { id, status: status::INTERNAL, body: body.into() });
-            }
+        let generation = self.state().generation;
+        self.reply(generation, id, status, body);
+    }
+
+    fn item(&self, id: u64, body: &[u8]) -> bool {
+        let generation = self.state().generation;
+        self.offer(About::Answer(generation), &Verb::Item { id, body: body.into() }).is_ok()
+    }
+}
+
+/// One child, as those see it who answer its calls.
+pub(super) struct ToChild {
+    pub(super) link: Weak<Link>,
+    pub(super) generation: u64,
+}
+
+impl Peer for ToChild {
+    fn call(&self, id: u64, method: &str, context: &[u8], request: &[u8]) {
+        if let Some(link) = self.link.upgrade() {
+            link.call(id, method, context, request);
+        }
+    }
+
+    fn pull(&self, id: u64, credits: u32) {
+        if let Some(link) = self.link.upgrade() {
+            link.pull(id, credits);
+        }
+    }
+
+    fn cancel(&self, id: u64) {
+        if let Some(link) = self.link.upgrade() {
+            link.cancel(id);
+        }
+    }
+
+    fn done(&self, id: u64, status: i32, body: &[u8]) {
+        if let Some(link) = self.link.upgrade() {
+            link.reply(self.generation, id, status, body);
         }
     }
 
     fn item(&self, id: u64, body: &[u8]) -> bool {
-        self.offer(About::Other, &Verb::Item { id, body: body.into() }).is_ok()
+        let verb = Verb::Item { id, body: body.into() };
+        self.link.upgrade().is_some_and(|link| link.offer(About::Answer(self.generation), &verb).is_ok())
     }
 }
 
@@ -253,7 +306,8 @@ impl Carrier for Link {
             Phase::Up if alive => {
                 state.phase = Phase::Leaving(id);
                 drop(state);
-                return self.insist(About::Other, &Verb::Destroy { id });
+                self.listener.leaving();
+                return self.insist(About::Child, &Verb::Destroy { id });
             }
             Phase::Up | Phase::Starting | Phase::Down => state.phase = Phase::Over,
         }

@@ -17,7 +17,6 @@
 
 mod backoff;
 mod child;
-mod ears;
 mod keeper;
 mod lines;
 mod link;
@@ -38,6 +37,7 @@ pub use program::Program;
 
 use self::keeper::Keeper;
 use self::link::Link;
+use self::listener::Host;
 use super::{Carrier, Upward};
 
 /// A program that is started, and started again when it ended. Dropped, it is ended.
@@ -47,7 +47,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program and waits until it has said what it is.
+    /// Starts the program and waits until it has said what it is; `listener` hears what it says from then on.
     pub fn start(program: Program, listener: Arc<dyn Listener>) -> Result<Process> {
         let name = format!("plugin {}", program.name);
         let link = Arc::new(Link::new(program, listener)?);
@@ -66,12 +66,14 @@ impl Process {
     /// What carries the calls of a new instance. `upward` serves what the program asks of the host, which is refused as
     /// unsupported without it.
     pub fn carrier(program: Program, calls: Arc<Calls>, upward: Option<Upward>) -> Result<Arc<dyn Carrier>> {
-        ears::carrier(program, calls, upward)
+        let host = Host::new(&program.name, calls, upward);
+        Ok(Arc::new(Process::start(program, Arc::new(host))?))
     }
 
     /// Starts the program only to hear what it is.
     pub fn greeted(program: Program) -> Result<Process> {
-        ears::greeted(program)
+        let host = Host::new(&program.name, Arc::default(), None);
+        Process::start(program, Arc::new(host))
     }
 
     /// What the program said about itself: a JSON object.

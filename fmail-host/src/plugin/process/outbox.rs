@@ -24,8 +24,10 @@ pub(super) enum About {
     Call(u64, Box<str>),
     /// It goes on with that call.
     Follows(u64),
-    /// It is about something else: a call of the child's, or the child itself.
-    Other,
+    /// It answers a call of the child with this number.
+    Answer(u64),
+    /// It is about the child itself.
+    Child,
 }
 
 /// The lines that wait, and the one that is on its way.
@@ -154,7 +156,7 @@ impl Outbox {
         self.retain(|about| match about {
             About::Call(..) => true,
             About::Follows(call) => unseen.contains(call),
-            About::Other => false,
+            About::Answer(_) | About::Child => false,
         });
         std::mem::take(&mut self.sent)
     }
@@ -223,7 +225,7 @@ mod tests {
         outbox.push(About::Follows(2), b"pull".to_vec());
         outbox.push(call(3), b"third".to_vec());
         outbox.push(About::Follows(3), b"pull".to_vec());
-        outbox.push(About::Other, b"done".to_vec());
+        outbox.push(About::Answer(1), b"done".to_vec());
         let mut seen: Vec<u64> = outbox.lost().into_keys().collect();
         seen.sort_unstable();
         assert_eq!(seen, [1, 2]);

@@ -1,0 +1,186 @@
+//! One connection: requests in, answers and events out.
+
+use std::sync::Arc;
+
+use ::tokio::net::TcpStream;
+use fmail_plugin::futures::stream::{SplitSink, SplitStream};
+use fmail_plugin::futures::{SinkExt, StreamExt};
+use fmail_plugin::serde_json::{self, Value};
+use fmail_plugin::tokio::sync::{Semaphore, mpsc, watch};
+use fmail_plugin::tokio::task::JoinSet;
+use fmail_plugin::tokio::time::{Instant, sleep_until, timeout};
+use fmail_plugin::{Caller, Error, ErrorKind, Host, Principal, Result, tokio, tracing};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+use crate::config::{Config, PATIENCE, PING_AFTER};
+
+/// So many messages may wait to be written; whoever makes more waits.
+const WAITING: usize = 16;
+
+/// A peer that was let in.
+pub struct Connection {
+    writer: SplitSink<WebSocketStream<TcpStream>, Message>,
+    reader: SplitStream<WebSocketStream<TcpStream>>,
+    host: Host,
+    caller: Caller,
+    places: Arc<Semaphore>,
+}
+
+impl Connection {
+    /// A connection with nothing under way.
+    pub fn new(
+        socket: WebSocketStream<TcpStream>,
+        config: &Config,
+        host: Host,
+        principal: Principal,
+        session: String,
+    ) -> Self {
+        let (writer, reader) = socket.split();
+        let caller = Caller { principal: Some(principal), session: Some(session), ..Caller::default() };
+        Connection { writer, reader, host, caller, places: Arc::new(Semaphore::new(config.requests)) }
+    }
+
+    /// Serves until the peer goes, or until the program ends: then what is under way is answered first.
+    pub async fn run(mut self, mut ended: watch::Receiver<bool>) {
+        let (answers, mut waiting) = mpsc::channel(WAITING);
+        let mut running = JoinSet::new();
+        let mut heard = Instant::now();
+        let mut asked = false;
+        let farewell = loop {
+            let silent = heard + if asked { 2 * PING_AFTER } else { PING_AFTER };
+            tokio::select! {
+                Some(text) = waiting.recv() => {
+                    if !self.write(Message::text::<String>(text)).await {
+                        return;
+                    }
+                }
+                message = self.reader.next() => {
+                    (heard, asked) = (Instant::now(), false);
+                    match message {
+                        Some(Ok(Message::Text(text))) => self.begin(text.to_string(), &answers, &mut running),
+                        Some(Ok(Message::Binary(_))) => {
+                            break CloseFrame { code: CloseCode::Unsupported, reason: "the protocol is text".into() };
+                        }
+                        Some(Ok(Message::Close(_))) | None => return,
+                        Some(Ok(_)) => {}
+                        Some(Err(error)) => return tracing::debug!(%error, "a connection ended"),
+                    }
+                }
+                Some(_) = running.join_next(), if !running.is_empty() => {}
+                () = sleep_until(silent) => {
+                    if asked || !self.write(Message::Ping(Vec::new().into())).await {
+                        return;
+                    }
+                    asked = true;
+                }
+                () = raised(&mut ended) => {
+                    break CloseFrame { code: CloseCode::Away, reason: "the daemon is ending".into() };
+                }
+            }
+        };
+        self.finish(running, answers, waiting, farewell).await;
+    }
+
+    /// Answers what is under way and owed, within the patience that a peer has, and says farewell.
+    async fn finish(
+        mut self,
+        mut running: JoinSet<()>,
+        answers: mpsc::Sender<String>,
+        mut waiting: mpsc::Receiver<String>,
+        farewell: CloseFrame,
+    ) {
+        drop(answers);
+        let rest = async {
+            while let Some(text) = waiting.recv().await {
+                if !self.write(Message::text(text)).await {
+                    return;
+                }
+            }
+        };
+        // Streams do not end by themselves: who is still there then is told by the close.
+        let _ = timeout(std::time::Duration::from_millis(500), rest).await;
+        running.shutdown().await;
+        let _ = self.write(Message::Close(Some(farewell))).await;
+    }
+
+    /// Runs one request beside the others.
+    fn begin(&self, request: String, answers: &mpsc::Sender<String>, running: &mut JoinSet<()>) {
+        let (host, caller, answers) = (self.host.clone(), self.caller.clone(), answers.clone());
+        let place = self.places.clone().try_acquire_owned();
+        running.spawn(async move {
+            match place {
+                Ok(_place) => answer(&host, &caller, &request, &answers).await,
+                Err(_) => refuse(&request, &answers).await,
+            }
+        });
+    }
+
+    /// Whether the peer took it in time.
+    async fn write(&mut self, message: Message) -> bool {
+        matches!(timeout(PATIENCE, self.writer.send(message)).await, Ok(Ok(())))
+    }
+}
+
+/// Runs a request and writes its answer and what follows. When nobody reads any more, it is given up.
+async fn answer(host: &Host, caller: &Caller, request: &str, answers: &mpsc::Sender<String>) {
+    let req_id = match req_id(request) {
+        Ok(req_id) => req_id,
+        Err(error) => return drop(answers.send(failure(&error, None)).await),
+    };
+    let req_id = req_id.as_ref();
+    let reply = match host.request(caller, request).await {
+        Ok(reply) => reply,
+        Err(error) => return drop(answers.send(failure(&error, req_id)).await),
+    };
+    if answers.send(named(reply.head, req_id)).await.is_err() {
+        return;
+    }
+    let Some(mut events) = reply.events else { return };
+    while let Some(event) = events.next().await {
+        let (text, last) = match event {
+            Ok(event) => (named(event, req_id), false),
+            Err(error) => (failure(&error, req_id), true),
+        };
+        if answers.send(text).await.is_err() || last {
+            return;
+        }
+    }
+    drop(answers.send(named(r#"{"event":"end"}"#.into(), req_id)).await);
+}
+
+/// Answers a request that is one too many.
+async fn refuse(request: &str, answers: &mpsc::Sender<String>) {
+    let error = Error::new(ErrorKind::Backpressure, "too many requests are under way on this connection")
+        .help("wait for an answer, or use another connection; a watch is under way until it is closed");
+    drop(answers.send(failure(&error, req_id(request).unwrap_or_default().as_ref())).await);
+}
+
+/// Waits until the flag is up.
+async fn raised(flag: &mut watch::Receiver<bool>) {
+    // Whoever could raise it is never gone before us.
+    drop(flag.wait_for(|up| *up).await);
+}
+
+/// The caller's own name for a request.
+fn req_id(request: &str) -> Result<Option<Value>> {
+    let mut value: Value = serde_json::from_str(request)
+        .map_err(|error| Error::invalid(format!("the message is not a JSON object: {error}")))?;
+    Ok(value.get_mut("req_id").map(Value::take).filter(|req_id| req_id.is_string() || req_id.is_number()))
+}
+
+/// An object with the name of its request. The host's objects are compact and never empty.
+fn named(mut object: String, req_id: Option<&Value>) -> String {
+    if let (Some(req_id), Some('}')) = (req_id, object.pop()) {
+        object.push_str(&format!(",\"req_id\":{req_id}"));
+    }
+    object.push('}');
+    object
+}
+
+fn failure(error: &Error, req_id: Option<&Value>) -> String {
+    let error = serde_json::to_string(error).unwrap_or_default();
+    named(format!("{{\"ok\":false,\"error\":{error}}}"), req_id)
+}

@@ -20,7 +20,8 @@ pub struct Chosen {
 impl Chosen {
     /// The plugin that `text` means: a path if it has a slash, otherwise a name as the configuration would have it.
     ///
-    /// `overrides` are the settings of the command line. A key that begins with `config.` is one of the plugin's own.
+    /// `overrides` are the settings of the command line. A key that begins with `config.`,
+    /// and `isolation` and `timeout`, are those of the plugin's section.
     pub fn find(
         environment: &Environment,
         project: Option<&Project>,
@@ -46,9 +47,10 @@ impl Chosen {
     }
 }
 
-/// A key of the plugin's own, in full.
+/// A key of the plugin's section, in full.
 fn whole(key: &str, name: &PluginName) -> String {
-    if key.starts_with("config.") { format!("mail.plugin.{name}.{key}") } else { key.into() }
+    let own = key.starts_with("config.") || ["isolation", "timeout"].contains(&key);
+    if own { format!("mail.plugin.{name}.{key}") } else { key.into() }
 }
 
 fn found(

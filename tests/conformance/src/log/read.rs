@@ -19,7 +19,8 @@ const MANY: u64 = 500;
 
 fn in_order(subject: &dyn LogSubject) -> Verdict {
     let log = subject.open()?;
-    let texts: Vec<String> = (1..=MANY).map(|number| format!("{number} {}", "x".repeat(number as usize % 97))).collect();
+    let texts: Vec<String> =
+        (1..=MANY).map(|number| format!("{number} {}", "x".repeat(number as usize % 97))).collect();
     append_all(&*log, 1, &texts.iter().map(String::as_str).collect::<Vec<_>>())?;
     for (after, limit) in [(0, 1000), (0, 7), (0, 1), (123, 50), (MANY - 1, 10)] {
         let read = read_all(&*log, after, limit)?;

@@ -118,8 +118,9 @@ fn judged<T: DeserializeOwned>(
 fn shown(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => {
-            let name = Signal::from_named_raw(signal).map(|signal| format!(" ({signal:?})"));
-            format!("signal {signal}{}", name.unwrap_or_default())
+            let name = Signal::from_named_raw(signal).map(|signal| format!("{signal:?}")).unwrap_or_default();
+            let name = name.trim_matches('"').trim_start_matches("Signal::");
+            format!("signal {signal} ({name})")
         }
         (_, Some(code)) => format!("exit code {code}"),
         _ => status.to_string(),

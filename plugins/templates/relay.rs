@@ -23,7 +23,8 @@ impl Relay for Mirror {
 /// Imports everything of one project into the others, from the beginning, and goes on as it arrives.
 async fn mirror(host: &Host, from: &str, projects: &[String]) -> Result<()> {
     let everything = r#"{"cmd":"relay","agent":"example-relay","since":"1970-01-01T00:00:00Z"}"#;
-    let mut events = host.request(&Caller::in_project(from), everything).await?.events.unwrap_or_default();
+    let reply = host.request(&Caller::in_project(from), everything).await?;
+    let mut events = reply.events.ok_or_else(|| Error::internal("the host sent no messages"))?;
     while let Some(event) = events.next().await {
         let event: Value = fmail_plugin::serde_json::from_str(&event?)
             .map_err(|error| Error::internal(format!("the host sent something else than JSON: {error}")))?;

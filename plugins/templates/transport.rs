@@ -86,8 +86,10 @@ async fn serve_one(host: Host, peer: UnixStream, mut ended: watch::Receiver<()>)
     let (reading, mut writing) = peer.into_split();
     let mut lines = BufReader::new(reading).lines();
     let asking = async { Some((lines.next_line().await.ok()??, lines.next_line().await.ok()??)) };
-    let asked = future::select(Box::pin(asking), Box::pin(ended.changed())).await;
-    let future::Either::Left((Some((caller, request)), _)) = asked else { return None };
+    let (caller, request) = match future::select(Box::pin(asking), Box::pin(ended.changed())).await {
+        future::Either::Left((asked, _)) => asked?,
+        future::Either::Right(_) => return None,
+    };
     let caller: Caller = json::from_str(&caller).ok()?;
     let caller = Caller { principal: Some(Principal::User(user)), ..caller };
     let failed = |error: &Error| format!("error {}\n", json::to_string(error).unwrap_or_default());

@@ -53,7 +53,8 @@ fn of_header(source: &str) -> String {
 
 #[test]
 fn the_contract_has_the_rules_as_the_sources_have_them() {
-    let read = |path: &str| fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let read =
+        |path: &str| fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
     let parts = [
         ("boundary", of_header(&read("plugins/sdk/include/fmail_plugin.h"))),
         ("log", of_trait(&read("fmail-api/src/log.rs"))),

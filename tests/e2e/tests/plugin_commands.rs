@@ -166,7 +166,8 @@ fn broken(desk: &Desk, plugin: &Path, more: &[&str]) -> Vec<String> {
 #[test]
 fn a_log_that_takes_a_position_twice_breaks_g2() {
     let desk = Desk::new();
-    let plugin = changed(&desk, "if (at != s->last + 1) return FM_E_CONFLICT;", "if (at > s->last + 1) return FM_E_CONFLICT;");
+    let plugin =
+        changed(&desk, "if (at != s->last + 1) return FM_E_CONFLICT;", "if (at > s->last + 1) return FM_E_CONFLICT;");
     assert_eq!(broken(&desk, &plugin, &["--only", "G2"]), ["G2"]);
 }
 
@@ -237,7 +238,8 @@ fn list_path_and_inspect_tell_what_there_is() {
 #[test]
 fn a_library_that_crashes_when_it_is_loaded_is_inspected_without_harm() {
     let desk = Desk::new();
-    let constructor = "__attribute__((constructor)) static void now(void) { *(volatile int *)0 = 1; }\nstatic void pull(";
+    let constructor =
+        "__attribute__((constructor)) static void now(void) { *(volatile int *)0 = 1; }\nstatic void pull(";
     let plugin = changed(&desk, "static void pull(", constructor);
     let output = desk.fmail(&["plugin", "inspect", plugin.to_str().unwrap()]);
     assert!(!output.status.success() && shown(&output).contains("signal 11"), "{}", shown(&output));

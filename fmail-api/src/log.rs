@@ -22,8 +22,8 @@ use crate::{Health, Result};
 ///   several appends at one position exactly one succeeds, also between processes when the log is `shared`.
 /// - **G3** When `append` returns, every later `read` delivers the entry, on every instance when the log is `shared`. A
 ///   log that claims `durable` still has it after the process is killed right behind the answer.
-/// - **G4** Any UTF-8 text is an entry, without limits on its content: quotes, line ends, zero characters, the empty
-///   text. It reads back byte for byte.
+/// - **G4** An entry is one line of UTF-8 text without control characters below U+0020, as compact JSON is: quotes,
+///   backslashes, any language, spaces at its ends, the empty text. It reads back byte for byte.
 /// - **G5** An append that failed with anything but `conflict` may have stored its entry or not. The caller reads to
 ///   find out.
 ///

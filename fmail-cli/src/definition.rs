@@ -8,8 +8,8 @@ use fmail_api::ErrorKind;
 
 use crate::commands::{
     ack, archive, check, completions, config, delete, gc, guard, inbox, init, log, mark_read, mark_unread, nudge,
-    quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search, send, status, store,
-    thread, topics, trust, unarchive, watch, who, whoami,
+    plugin, quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search, send, status,
+    store, thread, topics, trust, unarchive, watch, who, whoami,
 };
 use crate::run::NOTHING;
 
@@ -185,6 +185,14 @@ pub(crate) enum Command {
     /// A project's file may have come with a clone, so what it says to run, to load or to dial does not count until you
     /// trust it. Shows all of that, and remembers your trust outside of the project; it is void when the file changes.
     Trust(trust::Trust),
+    /// List, inspect, check, measure and begin plugins
+    ///
+    /// A plugin is a store, a transport or a relay that the configuration names: a library, or a program that speaks lines of
+    /// JSON. docs/plugins has a guide, the rules, and the ABI.
+    Plugin(plugin::Plugin),
+    /// The child process of `plugin inspect`
+    #[command(hide = true)]
+    PluginManifest(plugin::PluginManifest),
     /// Look after stored files that cannot be understood
     ///
     /// Broken files are skipped and told; they never stop a command, and they are moved only when you say so.
@@ -256,7 +264,7 @@ mod tests {
     fn every_command_has_an_example_in_its_help() {
         let mut tree = command();
         tree.build();
-        for one in tree.get_subcommands().filter(|one| one.get_name() != "help") {
+        for one in tree.get_subcommands().filter(|one| one.get_name() != "help" && !one.is_hide_set()) {
             let help = one.clone().render_long_help().to_string();
             assert!(help.contains("Examples:\n") && help.contains("fmail "), "{}", one.get_name());
         }

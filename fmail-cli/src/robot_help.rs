@@ -68,6 +68,7 @@ const MAILBOX: &[&str] = &[
     "reservations",
     "guard",
     "nudge",
+    "plugin",
     "trust",
     "store",
 ];
@@ -149,7 +150,7 @@ fn in_full(name: &str) -> Result<Value> {
 }
 
 fn commands(tree: &Command) -> impl Iterator<Item = &Command> {
-    tree.get_subcommands().filter(|one| one.get_name() != "help")
+    tree.get_subcommands().filter(|one| one.get_name() != "help" && !one.is_hide_set())
 }
 
 /// What the overview says about a command.

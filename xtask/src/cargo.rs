@@ -46,12 +46,12 @@ pub fn describe(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the programs with optimisation and says where `fmail` is; `forged` lies beside it.
+/// Builds the programs with optimisation and says where `fmail` is; `forged` and `fmail-plugin-check` lie beside it.
 ///
 /// One after the other, `fmail` last: built together, `fmail` would get the features that only the daemon asks of their
 /// common dependencies, and load a further library with every start.
 pub fn build_release() -> Result<PathBuf> {
-    build_release_of(&["forged", "fmail-cli"])
+    build_release_of(&["fmail-plugin-check", "forged", "fmail-cli"])
 }
 
 /// Builds the programs of these packages with optimisation and says where `fmail` is.

@@ -29,6 +29,9 @@ struct Item {
     mode: u32,
 }
 
+/// What `fmail plugin check` and `bench` run; it has no man page of its own, since fmail's tell of it.
+const CHECK: &str = "fmail-plugin-check";
+
 /// Where plugins will be looked for. It is installed empty.
 const PLUGINS: &str = "lib/fmail/plugins";
 
@@ -44,6 +47,9 @@ impl Install {
             items.extend(completions(&command));
             items.extend(man_pages(command)?);
         }
+        let check = program.with_file_name(CHECK);
+        let content = fs::read(&check).map_err(doing("reading", &check))?;
+        items.push(Item { path: Path::new("bin").join(CHECK), content, mode: 0o755 });
         items.extend(documents()?);
         let manifest = install(&self.prefix, &items)?;
         println!("installed {} files under {}", manifest.files.len(), self.prefix.display());

@@ -41,6 +41,7 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
     for file in [
         "bin/fmail",
         "bin/forged",
+        "bin/fmail-plugin-check",
         "share/man/man1/fmail.1",
         "share/man/man1/fmail-send.1",
         "share/man/man1/fmail-watch.1",

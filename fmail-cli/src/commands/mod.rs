@@ -14,6 +14,7 @@ pub(crate) mod log;
 pub(crate) mod mark_read;
 pub(crate) mod mark_unread;
 pub(crate) mod nudge;
+pub(crate) mod plugin;
 pub(crate) mod plugin_host;
 pub(crate) mod quarantine;
 pub(crate) mod read;
@@ -52,6 +53,8 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
         Command::Config(command) => command.run(environment, &set),
         Command::Trust(command) => command.run(&environment),
         Command::Store(command) => command.run(&environment, &set),
+        Command::Plugin(command) => command.run(&environment, &set),
+        Command::PluginManifest(command) => command.run(&environment, &set),
         other => {
             let place = Place::find(environment, &set)?;
             match other {
@@ -91,7 +94,9 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 | Command::Guard(_)
                 | Command::Config(_)
                 | Command::Store(_)
-                | Command::Trust(_) => Ok(()),
+                | Command::Trust(_)
+                | Command::Plugin(_)
+                | Command::PluginManifest(_) => Ok(()),
             }
         }
     }
@@ -133,6 +138,7 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "whoami" => whoami::EXAMPLES,
         "config" => config::EXAMPLES,
         "trust" => trust::EXAMPLES,
+        "plugin" => plugin::EXAMPLES,
         "quarantine" => quarantine::EXAMPLES,
         "store" => store::EXAMPLES,
         "completions" => completions::EXAMPLES,

@@ -23,7 +23,7 @@ use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
 
 pub use self::bridge::serve_library;
 use self::checks::Functions;
-use super::{Carrier, Manifest, PluginFile, Upward};
+use super::{Abi, Carrier, Manifest, PluginFile, Upward};
 use crate::{PluginKind, PluginSettings};
 
 /// Majors whose symbol is looked for to say what a file was built for. Far more than there will be.
@@ -72,6 +72,11 @@ impl Library {
     /// What the plugin says about itself.
     pub fn manifest(&self) -> &Arc<Manifest> {
         &self.manifest
+    }
+
+    /// What it was built with.
+    pub fn abi(&self) -> Abi {
+        Abi { major: ABI_MAJOR, minor: self.functions.minor, size: self.functions.size }
     }
 
     /// What carries the calls of a new instance. `name` is how the configuration calls it; `upward` serves what the

@@ -115,6 +115,25 @@ impl Manifest {
         })
     }
 
+    /// The manifest as JSON, with what is implied.
+    pub fn to_json(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("name".into(), self.name.as_str().into());
+        map.insert("version".into(), self.version.as_str().into());
+        map.insert("kind".into(), self.kind.word().into());
+        if self.kind == PluginKind::Store {
+            let profile = if self.profile == StoreProfile::Log { "log" } else { "store" };
+            map.insert("profile".into(), profile.into());
+        }
+        let words: Vec<&str> = self.capabilities.iter().map(|capability| capability.word()).collect();
+        map.insert("capabilities".into(), words.into());
+        let limits = self.max_message_bytes.map(|bytes| ("max_message_bytes".to_string(), bytes.into()));
+        map.insert("limits".into(), limits.into_iter().collect::<Map<String, Value>>().into());
+        map.insert("config_schema".into(), self.config_schema.to_json());
+        map.insert("build".into(), self.build.clone().into());
+        map.into()
+    }
+
     /// Whether the plugin can do this.
     pub fn has(&self, capability: Capability) -> bool {
         self.capabilities.contains(&capability)

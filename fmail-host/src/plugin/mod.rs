@@ -3,6 +3,8 @@
 //! A configuration can be checked, and plugins listed, without loading anything. From [`Plugin::load`] on the code of a
 //! plugin runs; an [`Instance`] is what can be called, a store what the rest of fmail sees of it.
 
+pub mod apart;
+mod chosen;
 mod cost;
 mod elf;
 mod embedded;
@@ -10,6 +12,7 @@ mod envelope;
 mod failure;
 mod file;
 mod gate;
+mod inspected;
 mod instance;
 mod json;
 mod lane;
@@ -31,6 +34,7 @@ mod trace;
 mod transport;
 mod upward;
 
+pub use chosen::Chosen;
 pub use cost::cost_of_calls;
 pub use envelope::{Role, Surroundings};
 pub use fmail_abi::{Service, Spawner, Work};
@@ -38,6 +42,7 @@ pub use fmail_abi::{Service, Spawner, Work};
 pub use failure::failure;
 pub(crate) use file::sha256_of;
 pub use file::{PluginFile, PluginForm, Refusal, check_file};
+pub use inspected::{Abi, Inspection};
 pub use instance::{Carrier, Instance, Replies, Upward};
 pub use library::{Library, serve_library};
 pub use loaded::Plugin;

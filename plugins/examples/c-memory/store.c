@@ -37,8 +37,8 @@ static int read_entries(store *s, char *request, char **body) {
   size_t size;
   FILE *out = open_memstream(body, &size);
   if (!out) return FM_E_UNAVAILABLE;
-  while (limit > 0 && used <= most && ++at <= s->last)
-    if (s->entries[at]) used += fprintf(out, "%llu %s\n", (unsigned long long)at, s->entries[at]), limit--;
+  while (limit > 0 && used <= most && at < s->last)
+    if (s->entries[++at]) used += fprintf(out, "%llu %s\n", (unsigned long long)at, s->entries[at]), limit--;
   return fclose(out) ? FM_E_UNAVAILABLE : FM_OK;
 }
 

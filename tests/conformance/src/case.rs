@@ -143,13 +143,18 @@ macro_rules! ensure {
 
 /// Ends the case unless both sides are equal; shows both.
 macro_rules! ensure_eq {
-    ($found:expr, $expected:expr, $($sentence:tt)+) => {{
-        let (found, expected) = (&$found, &$expected);
-        if found != expected {
-            let sentence = format!($($sentence)+);
-            return Err($crate::Failure::new(format!("{sentence}\n  found    {found:?}\n  expected {expected:?}")));
+    // A match and not a let: what the sides borrow from lives as long as they are compared.
+    ($found:expr, $expected:expr, $($sentence:tt)+) => {
+        match (&$found, &$expected) {
+            (found, expected) => {
+                if found != expected {
+                    let sentence = format!($($sentence)+);
+                    let sides = format!("  found    {found:?}\n  expected {expected:?}");
+                    return Err($crate::Failure::new(format!("{sentence}\n{sides}")));
+                }
+            }
         }
-    }};
+    };
 }
 
 pub(crate) use {ensure, ensure_eq};

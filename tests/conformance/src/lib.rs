@@ -1,5 +1,5 @@
 //! The conformance suite: what every store of fmail promises, one case or more for each numbered rule of
-//! [`fmail_api::Store`], and the cases of mail, which run the operations of fmail-core over the store.
+//! [`fmail_api::Store`] and [`fmail_api::Log`], and the cases of mail, which run the operations of fmail-core over the store.
 //!
 //! A backend runs it in a test of its own, without the standard harness (`harness = false`), so that every case is one
 //! named test:
@@ -37,11 +37,13 @@ mod case;
 mod cases;
 mod crash;
 mod kit;
+mod log;
 mod mail;
 mod run;
 
 pub use case::{Bench, Case, Factory, Failure, Need, Subject, Verdict};
 pub use cases::cases;
 pub use crash::{Work, write_until_killed};
+pub use log::{LogCase, LogFactory, LogNeed, LogSubject, log_cases, log_trials, run_log};
 pub use mail::mail_cases;
-pub use run::{DEADLINE, Outcome, run, trials};
+pub use run::{DEADLINE, Outcome, guarded, run, trials};

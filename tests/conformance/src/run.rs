@@ -29,13 +29,18 @@ pub enum Outcome {
 ///
 /// A case that does not come back in time has failed; its thread is left behind, since nothing can end it.
 pub fn run(case: &'static Case, factory: Factory, deadline: Duration) -> Outcome {
+    guarded(case.name, deadline, move || attempt(case, factory))
+}
+
+/// Runs the body of a case on a thread of its own, at most so long; a panic is a failure.
+pub fn guarded(name: &str, deadline: Duration, body: impl FnOnce() -> Outcome + Send + 'static) -> Outcome {
     let (sender, receiver) = mpsc::channel();
     let body = move || {
-        let outcome = catch_unwind(AssertUnwindSafe(|| attempt(case, factory)));
+        let outcome = catch_unwind(AssertUnwindSafe(body));
         // Nobody listens any more when the deadline was first.
         let _ = sender.send(outcome.unwrap_or_else(|panic| Outcome::Failed(panic_text(panic.as_ref()))));
     };
-    if let Err(error) = thread::Builder::new().name(case.name.into()).spawn(body) {
+    if let Err(error) = thread::Builder::new().name(name.into()).spawn(body) {
         return Outcome::Failed(format!("the suite could not start a thread: {error}"));
     }
     receiver.recv_timeout(deadline).unwrap_or_else(|_| {

@@ -20,6 +20,12 @@ pub fn forged_binary() -> &'static Path {
     BINARY.get_or_init(|| fresh("FORGED_TEST_BIN", "forged", "forged"))
 }
 
+/// The program that checks plugins: `FMAIL_PLUGIN_CHECK`, else as [`fmail_binary`].
+pub fn plugin_check_binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| fresh("FMAIL_PLUGIN_CHECK", "fmail-plugin-check", "fmail-plugin-check"))
+}
+
 fn fresh(variable: &str, name: &str, package: &str) -> PathBuf {
     match std::env::var_os(variable) {
         Some(path) => std::fs::canonicalize(&path).unwrap_or_else(|error| panic!("{variable} {path:?}: {error}")),
@@ -42,7 +48,10 @@ fn profile_directory() -> PathBuf {
 fn is_stale(path: &Path) -> bool {
     let Ok(built) = path.metadata().and_then(|metadata| metadata.modified()) else { return true };
     let crates = ["fmail-api", "fmail-core", "backends", "transports", "fmail-host", "fmail-cli", "forged"];
-    crates.iter().any(|name| newest(&workspace().join(name).join("src")) > Some(built))
+    let of_plugins =
+        ["abi/src", "check/src", "templates", "examples"].map(|name| workspace().join("plugins").join(name));
+    let sources = crates.iter().map(|name| workspace().join(name).join("src"));
+    sources.chain(of_plugins).any(|directory| newest(&directory) > Some(built))
 }
 
 fn newest(directory: &Path) -> Option<SystemTime> {
@@ -69,7 +78,7 @@ fn build_with(package: &str, what: &[&str]) {
 }
 
 /// The workspace: this crate is `tests/e2e` in it.
-fn workspace() -> &'static Path {
+pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/e2e lies in the workspace")
 }
 

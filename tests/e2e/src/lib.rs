@@ -14,7 +14,7 @@ mod serving;
 mod tree;
 mod wire;
 
-pub use binary::{fmail_binary, forged_binary, plugin_library};
+pub use binary::{fmail_binary, forged_binary, plugin_check_binary, plugin_library, workspace};
 pub use daemon::Daemon;
 pub use footprint::Footprint;
 pub use process::{DEADLINE, Fmail, Output, Running};

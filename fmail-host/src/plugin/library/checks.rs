@@ -19,6 +19,8 @@ const MAX_MANIFEST: usize = 1_000_000;
 /// The functions of a plugin, those that must be there known to be there.
 #[derive(Clone, Copy)]
 pub struct Functions {
+    pub minor: u32,
+    pub size: u32,
     pub manifest: *const c_char,
     pub create: extern "C" fn(*const FmHost, u64, FmBytes) -> *mut c_void,
     pub call: extern "C" fn(*mut c_void, u64, FmBytes, FmBytes, FmBytes),
@@ -75,6 +77,8 @@ pub fn functions(table: *const FmPlugin) -> Result<Functions> {
         )
     };
     Ok(Functions {
+        minor,
+        size,
         manifest: field!(table, manifest),
         create: field!(table, create).ok_or_else(|| there("create"))?,
         call: field!(table, call).ok_or_else(|| there("call"))?,

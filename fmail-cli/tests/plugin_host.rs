@@ -55,7 +55,7 @@ fn call(instance: &Instance, method: &'static str, request: &str) -> Result<Stri
 #[track_caller]
 fn expect<T>(result: Result<T>, parts: &[&str]) -> Error {
     let Err(error) = result else { panic!("expected an error with {parts:?}") };
-    let text = format!("{error:?}");
+    let text = format!("{error:?}\n{error}");
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in: {text}");
     }

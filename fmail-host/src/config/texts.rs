@@ -16,7 +16,7 @@ use crate::plugin::PluginName;
 /// of the test suites: no configuration.
 const IDENTITIES: [&str; 3] = ["FMAIL_AGENT", "FMAIL_ROOT", "FMAIL_PROJECT"];
 const NUDGES: [&str; 3] = ["FMAIL_NUDGE_AGENT", "FMAIL_NUDGE_FROM", "FMAIL_NUDGE_TEXT"];
-const PLUGINS: [&str; 2] = ["FMAIL_PLUGIN_PATH", "FMAIL_PLUGIN_TRACE"];
+const PLUGINS: [&str; 3] = ["FMAIL_PLUGIN_HOST", "FMAIL_PLUGIN_PATH", "FMAIL_PLUGIN_TRACE"];
 const OTHERS: [&str; 2] = ["FMAIL_TEST_", "FMAIL_CONFORMANCE_"];
 
 /// Gathers the settings in the environment. A variable with our prefix that means nothing is a mistake: it was meant to.

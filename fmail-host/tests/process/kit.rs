@@ -100,7 +100,6 @@ impl Heard {
 /// An instance over a child.
 pub struct Rig {
     pub instance: Instance,
-    pub process: Arc<Process>,
     pub heard: Arc<Heard>,
 }
 
@@ -120,9 +119,8 @@ pub fn start_as(program: Program) -> Result<Rig> {
     });
     let process = Arc::new(Process::start(program, heard.clone())?);
     let manifest = Manifest::parse(std::str::from_utf8(process.manifest()).unwrap(), "the program")?;
-    let making =
-        Instance::create("wicked", Arc::new(manifest), calls, process.clone(), deadline, b"{\"role\":\"store\"}");
-    Ok(Rig { instance: block_on(making)?, process, heard })
+    let making = Instance::create("wicked", Arc::new(manifest), calls, process, deadline, b"{\"role\":\"store\"}");
+    Ok(Rig { instance: block_on(making)?, heard })
 }
 
 impl Rig {

@@ -54,7 +54,24 @@ fn the_last_words_are_told() {
 
 #[test]
 fn half_a_line_and_an_exit() {
-    check("half", &["ended with exit status: 0"]);
+    check("half", &["ended with exit status: 0 in the middle of a line"]);
+}
+
+#[test]
+fn an_answer_just_before_the_end_counts() {
+    let rig = Rig::wicked();
+    for _ in 0..3 {
+        // The second is written to a child that is ending, or waits for the next one.
+        let (first, second) = ("answer-and-exit", "echo on");
+        let first = rig.instance.call("read", b"", first.as_bytes());
+        let second = async {
+            let error = rig.instance.call("read", b"", second.as_bytes()).await;
+            assert!(error.is_ok() || error.unwrap_err().to_string().contains("ended with exit status: 0"));
+        };
+        let (first, ()) = block_on(futures::future::join(first, second));
+        assert_eq!(&*first.unwrap(), b"farewell");
+    }
+    rig.close();
 }
 
 #[test]

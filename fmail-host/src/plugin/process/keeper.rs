@@ -54,7 +54,7 @@ impl Keeper {
             keeper.open(&child);
             match keeper.converse(&mut child) {
                 End::Over => return keeper.over(Some(child)),
-                End::Lost(fault) => keeper.lost(&child.end(fault.as_deref()), since.elapsed()),
+                End::Lost(fault) => keeper.lost(&keeper.ended(child, fault), since.elapsed()),
             }
             child = match keeper.next() {
                 Some(next) => next,
@@ -125,15 +125,6 @@ impl Keeper {
         let ready = child.wait(Some(&self.link.wake), blocked, tick(self.link.program.deadline));
         self.link.awake();
         if ready.exited {
-            // What it said before it ended counts.
-            for _ in 0..LAST_CHUNKS {
-                if child.fill() != Filled::Some {
-                    break;
-                }
-                if let Err(fault) = self.hear(child) {
-                    return Some(End::Lost(Some(fault)));
-                }
-            }
             return Some(End::Lost(None));
         }
         if !ready.input {
@@ -148,6 +139,29 @@ impl Keeper {
             return Some(End::Lost((!child.is_ending()).then(|| "closed its standard output".to_string())));
         }
         None
+    }
+
+    /// How the child ended. What it said before that counts; what it has to be killed for ends that.
+    fn ended(&self, mut child: Child, fault: Option<String>) -> Ended {
+        let Err(fault) = fault.map_or_else(|| self.hear_the_rest(&mut child), Err) else {
+            let half = !child.lines.rest().is_empty();
+            let mut ended = child.end(None);
+            if half {
+                ended.how += " in the middle of a line";
+            }
+            return ended;
+        };
+        child.end(Some(&fault))
+    }
+
+    fn hear_the_rest(&self, child: &mut Child) -> Result<(), String> {
+        for _ in 0..LAST_CHUNKS {
+            if child.fill() != Filled::Some {
+                break;
+            }
+            self.hear(child)?;
+        }
+        Ok(())
     }
 
     /// Does what every whole line says that has come; why the child has to go, if one is no line of ours.

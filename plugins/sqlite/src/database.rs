@@ -7,13 +7,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
-use fmail_api::{Cursor, Error, ErrorKind, Result};
-use rusqlite::Connection;
+use fmail_api::{Cursor, Error, ErrorKind, MessageId, Result};
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::changes::Changes;
 use crate::clock::boot_id;
-use crate::errors::sqlite;
+use crate::errors::{Outcome, sqlite};
 use crate::file::{DatabaseFile, FileId};
+use crate::messages::id_of;
 use crate::readers::Readers;
 use crate::schema::{Door, check_readable, open_writer};
 use crate::writer::{Desk, Writer};
@@ -148,27 +149,45 @@ impl Epoch {
         connection.query_row("SELECT epoch FROM state", (), |row| Ok(Epoch(row.get::<_, String>(0)?.into())))
     }
 
-    /// The cursor right behind this arrival.
-    pub(crate) fn cursor(&self, arrival: i64) -> Cursor {
-        Cursor::new(format!("{}.{arrival}", self.0))
+    /// The cursor right behind the message that came at this place.
+    pub(crate) fn behind(&self, arrival: i64, id: Option<MessageId>) -> Cursor {
+        Cursor::new(format!("{}.{arrival}.{}", self.0, id.map_or(0, MessageId::ticks)))
     }
 
-    /// The arrival that a cursor stands right behind, in a database that ends with `last`.
-    pub(crate) fn position(&self, cursor: &Cursor, last: i64) -> Result<i64> {
+    /// The cursor right behind this place.
+    pub(crate) fn cursor(&self, connection: &Connection, arrival: i64) -> rusqlite::Result<Cursor> {
+        Ok(self.behind(arrival, arrived_at(connection, arrival)?))
+    }
+
+    /// The place that a cursor stands right behind, in a database that ends with `last`.
+    pub(crate) fn position(&self, connection: &Connection, cursor: &Cursor, last: i64) -> Outcome<i64> {
         let wrong = || {
             Error::invalid(format!("`{}` is not a cursor of the sqlite store", cursor.as_str().escape_debug()))
                 .help("use a cursor that a scan or a watch of this store has given")
         };
-        let (epoch, number) = cursor.as_str().split_once('.').ok_or_else(wrong)?;
-        let hexadecimal = epoch.len() == 16 && epoch.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !hexadecimal || number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(wrong());
+        let parts: Vec<&str> = cursor.as_str().split('.').collect();
+        let [epoch, arrival, id] = parts[..] else { return Err(wrong().into()) };
+        let number = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => text.parse::<i64>().map_err(|_| wrong()),
+            false => Err(wrong()),
+        };
+        let (arrival, id) = (number(arrival)?, number(id)?);
+        if epoch.len() != 16 || !epoch.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(wrong().into());
         }
-        let arrival: i64 = number.parse().map_err(|_| wrong())?;
-        if *epoch == *self.0 && arrival <= last {
+        // In a database that was restored from a backup, another message may have come at this place.
+        let known = *epoch == *self.0 && arrival <= last;
+        if known && (id == 0 || arrived_at(connection, arrival)?.is_none_or(|found| found == id_of(id))) {
             return Ok(arrival);
         }
-        Err(Error::new(ErrorKind::Expired, "the cursor belongs to another database, or to a later state of this one")
-            .help("start again from a message id or a time"))
+        Err(Error::new(ErrorKind::Expired, "the cursor belongs to another database, or to another state of this one")
+            .help("start again from a message id or a time")
+            .into())
     }
+}
+
+/// The message that came at this place, unless it was removed.
+fn arrived_at(connection: &Connection, arrival: i64) -> rusqlite::Result<Option<MessageId>> {
+    let mut find = connection.prepare_cached("SELECT id FROM messages WHERE arrival = ?")?;
+    find.query_row([arrival], |row| row.get(0).map(id_of)).optional()
 }

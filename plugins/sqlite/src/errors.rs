@@ -30,6 +30,14 @@ impl From<rusqlite::Error> for Failure {
 }
 
 impl Failure {
+    /// Whether the whole transaction could not be had, whatever was to be written in it.
+    pub(crate) fn concerns_all(&self) -> bool {
+        match self {
+            Failure::Refused(_) => true,
+            Failure::Sqlite(error) => is_busy(error),
+        }
+    }
+
     /// The error that the caller gets, with the database that it is about.
     pub(crate) fn on(self, path: &Path) -> Error {
         match self {

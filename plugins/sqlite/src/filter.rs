@@ -52,7 +52,7 @@ impl Filter {
         let end = last_arrival(connection)?;
         let since = match &query.since {
             None | Some(Since::Time(_)) => Arrived::Whenever,
-            Some(Since::Cursor(cursor)) => Arrived::Behind(epoch.position(cursor, end)?),
+            Some(Since::Cursor(cursor)) => Arrived::Behind(epoch.position(connection, cursor, end)?),
             Some(Since::Id(id)) => {
                 let mut find = connection.prepare_cached("SELECT arrival FROM messages WHERE id = ?")?;
                 Arrived::BehindMessage(find.query_row([row_of(*id)], |row| row.get(0)).optional()?, *id)

@@ -12,12 +12,12 @@
 //! ```
 //!
 //! * **One writer.** A thread owns the connection that writes. What waits for it at the same time is committed in one
-//!   transaction with one sync, each with its own verdict ([`writer`]).
+//!   transaction with one sync, each with its own verdict (`writer`).
 //! * **Readers hold nothing open.** Scans and watches read a page on a thread of the pool, let the transaction go and
-//!   keep their place as a number, so that the write-ahead log can be reset however slow a reader is ([`readers`]).
+//!   keep their place as a number, so that the write-ahead log can be reset however slow a reader is (`readers`).
 //! * **Arrival is a column.** It counts up by one for each message, in the order of commits; a cursor is such a number
 //!   together with the epoch of the database.
-//! * **One set of connections for one file.** Stores of one process that open the same file share it ([`database`]).
+//! * **One set of connections for one file.** Stores of one process that open the same file share it (`database`).
 //!
 //! No runtime is needed: calls are answered through channels.
 

@@ -164,7 +164,7 @@ impl Row {
     /// The message on its way to a reader; a broken one is told and passed over.
     pub(crate) fn event(&self, epoch: &Epoch) -> Event {
         match self.message() {
-            Ok(message) => Event::Message(Delivery::new(Arc::new(message), epoch.cursor(self.arrival))),
+            Ok(message) => Event::Message(Delivery::new(Arc::new(message), epoch.behind(self.arrival, Some(self.id)))),
             Err(error) => Event::Notice(Notice::new(NoticeKind::Broken, error.to_string())),
         }
     }

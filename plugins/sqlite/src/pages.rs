@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fmail_api::{Event, MessageStream, Order, Query, Result, Scan};
+use fmail_api::{Cursor, Event, MessageStream, Order, Query, Result, Scan};
 use futures::StreamExt;
 use futures::stream;
 use rusqlite::Connection;
@@ -32,7 +32,7 @@ pub(crate) struct Rest {
 
 /// The beginning of a scan.
 struct Begun {
-    end: i64,
+    cursor: Cursor,
     more: bool,
     events: Vec<Event>,
     rest: Rest,
@@ -42,9 +42,8 @@ struct Begun {
 pub(crate) async fn scan(database: &Arc<Database>, query: Query) -> Result<Scan> {
     let epoch = database.epoch.clone();
     let begun = database.readers.read(move |connection| begin(connection, query, &epoch)).await?;
-    let cursor = database.epoch.cursor(begun.end);
     let messages = stream_of(database.clone(), begun.events, begun.rest);
-    Ok(Scan { cursor, more: begun.more, messages })
+    Ok(Scan { cursor: begun.cursor, more: begun.more, messages })
 }
 
 /// The events that are there, and those of the pages that follow.
@@ -103,7 +102,7 @@ fn begin(connection: &Connection, query: Query, epoch: &Epoch) -> Outcome<Begun>
     }
     let mut rest = Rest { filter, found: found.into(), walk, look: FIRST_LOOK };
     let events = rest.page(connection, epoch)?;
-    Ok(Begun { end, more, events, rest })
+    Ok(Begun { cursor: epoch.cursor(connection, end)?, more, events, rest })
 }
 
 impl Rest {

@@ -40,12 +40,17 @@ pub(crate) fn delete(connection: &Connection, key: &RecordKey, expect: &Expect) 
 /// One that cannot be understood is an error in its place.
 pub(crate) fn page(connection: &Connection, prefix: &str, after: &str) -> Outcome<Page> {
     let prefix = prefix.trim_end_matches('/');
-    // `0` is the character behind `/`: between the two lies what is below the prefix, whole segments only.
-    let (own, first, behind) = (prefix.to_owned(), format!("{prefix}/"), format!("{prefix}0"));
+    // `0` is the character behind `/`: between the two lies what is below the prefix, whole segments only. No key has a
+    // `~`, and all are before it.
+    let (below, behind) = match prefix {
+        "" => (String::new(), "~".to_owned()),
+        prefix => (format!("{prefix}/"), format!("{prefix}0")),
+    };
+    let from = if after.is_empty() { prefix.to_owned() } else { format!("{after}\0") };
     let sql = "SELECT key, value FROM records
-        WHERE (?1 = '' OR key = ?1 OR (key >= ?2 AND key < ?3)) AND key > ?4 ORDER BY key LIMIT ?5";
+        WHERE key >= ? AND key < ? AND (key = ? OR key >= ?) ORDER BY key LIMIT ?";
     let mut find = connection.prepare_cached(sql)?;
-    let rows = find.query_map((own, first, behind, after, PAGE), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let rows = find.query_map((from, behind, prefix, below, PAGE), |row| Ok((row.get(0)?, row.get(1)?)))?;
     let mut page = Page { records: Vec::new(), last: after.to_owned(), more: false };
     for row in rows {
         let (key, text): (String, String) = row?;

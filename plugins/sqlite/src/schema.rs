@@ -168,6 +168,8 @@ pub(crate) fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<
 fn prepare(connection: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
     connection.busy_timeout(busy_timeout)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // What is sorted holds nothing that should lie in a directory for everyone.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     // The tables are ours; what a file that came from elsewhere holds besides them must not run code in their place.
     connection.pragma_update(None, "trusted_schema", false)
 }

@@ -192,6 +192,41 @@ fn a_full_disk_is_told_nothing_is_stored_in_part_and_others_in_the_group_are_not
 }
 
 #[test]
+fn a_group_waits_once_for_a_lock_that_it_does_not_get() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SqliteOptions { busy_timeout: Duration::from_millis(300), ..options(&directory) };
+    let store = SqliteStore::open(options.clone()).unwrap();
+    let other = Connection::open(&options.path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let start = std::time::Instant::now();
+    let answers = block_on(join_all((0..100).map(|number| store.append(draft(number)))));
+    assert!(start.elapsed() < Duration::from_secs(15), "a hundred waited one after another: {:?}", start.elapsed());
+    for answer in answers {
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Backpressure);
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    append(&store).unwrap();
+    assert_eq!(block_on(async { store.scan(Query::default()).await.unwrap().messages.count().await }), 1);
+}
+
+#[test]
+fn a_list_of_more_records_than_a_page_has_each_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(options(&directory)).unwrap();
+    let keys: Vec<fmail_api::RecordKey> = (0..300)
+        .flat_map(|number| ["mailbox/bob", "mailbox/bob-2", "mailbox"].map(|under| format!("{under}/n{number:03}")))
+        .map(|key| key.parse().unwrap())
+        .collect();
+    block_on(join_all(keys.iter().map(|key| store.put(key, fmail_api::Expect::Absent, serde_json::json!({}), false))));
+    for (prefix, count) in [("mailbox/bob", 300), ("mailbox/bob-2/", 300), ("mailbox", 900), ("", 900), ("m", 0)] {
+        let found: Vec<fmail_api::RecordKey> =
+            block_on(async { store.list(prefix).await.unwrap().map(|record| record.unwrap().key).collect().await });
+        assert!(found.is_sorted() && found.iter().all(|key| key.is_under(prefix)), "{prefix}");
+        assert_eq!(found.len(), count, "{prefix}");
+    }
+}
+
+#[test]
 fn stores_of_one_process_on_one_file_share_their_connections_and_have_to_agree() {
     let directory = tempfile::tempdir().unwrap();
     let options = options(&directory);
@@ -203,6 +238,34 @@ fn stores_of_one_process_on_one_file_share_their_connections_and_have_to_agree()
     fs::hard_link(&options.path, &link).unwrap();
     let linked = SqliteOptions { path: link, ..options.clone() };
     assert_eq!(Database::open(&linked).err().unwrap().kind(), ErrorKind::InvalidConfig);
+}
+
+#[test]
+fn a_cursor_from_before_a_backup_was_restored_is_expired_and_skips_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(&directory);
+    let backup = options.path.with_file_name("backup");
+    let end = |store: &SqliteStore| block_on(store.scan(Query::default())).unwrap().cursor;
+    let store = SqliteStore::open(options.clone()).unwrap();
+    append(&store).unwrap();
+    let common = end(&store);
+    Connection::open(&options.path).unwrap().execute("VACUUM INTO ?", [backup.to_str().unwrap()]).unwrap();
+    append(&store).unwrap();
+    let lost = end(&store);
+    block_on(store.close()).unwrap();
+    for name in ["mail.sqlite", "mail.sqlite-wal", "mail.sqlite-shm"] {
+        fs::remove_file(options.path.with_file_name(name)).unwrap();
+    }
+    fs::rename(&backup, &options.path).unwrap();
+    let store = SqliteStore::open(options).unwrap();
+    let since = |cursor| Query { since: Some(Since::Cursor(cursor)), ..Query::default() };
+    assert_eq!(block_on(store.scan(since(lost.clone()))).err().unwrap().kind(), ErrorKind::Expired);
+    append(&store).unwrap();
+    append(&store).unwrap();
+    assert_eq!(block_on(store.scan(since(lost.clone()))).err().unwrap().kind(), ErrorKind::Expired);
+    assert_eq!(block_on(store.watch(Query::default(), lost)).err().unwrap().kind(), ErrorKind::Expired);
+    let behind = block_on(async { store.scan(since(common)).await.unwrap().messages.count().await });
+    assert_eq!(behind, 2);
 }
 
 #[test]

@@ -37,6 +37,8 @@ struct Look {
     events: VecDeque<(i64, Event)>,
     /// Everything up to here was looked at.
     position: i64,
+    /// The same as a cursor.
+    cursor: Cursor,
     /// Where the order of arrival ended.
     end: i64,
 }
@@ -51,7 +53,7 @@ pub(crate) async fn watch(
     let epoch = database.epoch.clone();
     let begin = move |connection: &rusqlite::Transaction<'_>| {
         let filter = Filter::new(connection, query, &epoch)?;
-        let position = epoch.position(&from, filter.end)?;
+        let position = epoch.position(connection, &from, filter.end)?;
         Ok((Arc::new(filter), position))
     };
     let (filter, position) = database.readers.read(begin).await?;
@@ -80,14 +82,14 @@ impl Watch {
             }
             let (filter, epoch, position) = (self.filter.clone(), self.database.epoch.clone(), self.position);
             let look = self.database.readers.read(move |connection| look(connection, &filter, &epoch, position));
-            let Look { events, position, end } = look.await?;
+            let Look { events, position, cursor, end } = look.await?;
             (self.events, self.position) = (events, position);
             if !self.events.is_empty() {
                 continue;
             }
             if self.told < self.position {
                 self.told = self.position;
-                return Ok(Event::Progress(self.database.epoch.cursor(self.position)));
+                return Ok(Event::Progress(cursor));
             }
             if self.position == end {
                 self.database.changes.behind(end, alarms).await;
@@ -121,5 +123,5 @@ fn look(connection: &Connection, filter: &Filter, epoch: &Epoch, position: i64) 
     }
     // A page that was full of bytes leaves some of what was found for the next look.
     let position = found.front().map_or(seen, |left| left.arrival - 1);
-    Ok(Look { events, position, end })
+    Ok(Look { events, position, cursor: epoch.cursor(connection, position)?, end })
 }

@@ -142,7 +142,8 @@ impl Desk {
         }
         match self.attempt(&mut group, synced) {
             Ok(verdicts) => group.into_iter().zip(verdicts).for_each(|(work, verdict)| work.answer(verdict)),
-            Err(failure) if group.len() == 1 => {
+            // What keeps one from the lock or the file keeps all from it; each alone would have to wait as long again.
+            Err(failure) if group.len() == 1 || failure.concerns_all() => {
                 let error = failure.on(&self.file.path);
                 group.into_iter().for_each(|work| work.answer(Err(error.clone())));
             }

@@ -62,6 +62,6 @@ pub fn build_release() -> Result<PathBuf> {
 /// The whole workspace and not one package: cargo picks features for what it is asked to build, and asking for less
 /// would compile the dependencies a second time.
 pub fn build_debug() -> Result<PathBuf> {
-    run(&mut cargo(&["build", "--workspace", "--bins"]))?;
+    run(&mut cargo(&["build", "--workspace"]))?;
     Ok(target().join("debug/fmail"))
 }

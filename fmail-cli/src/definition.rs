@@ -8,8 +8,8 @@ use fmail_api::ErrorKind;
 
 use crate::commands::{
     ack, archive, check, completions, config, delete, gc, guard, inbox, init, log, mark_read, mark_unread, nudge,
-    quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search, send, status, thread,
-    topics, trust, unarchive, watch, who, whoami,
+    quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search, send, status, store,
+    thread, topics, trust, unarchive, watch, who, whoami,
 };
 use crate::run::NOTHING;
 
@@ -189,6 +189,10 @@ pub(crate) enum Command {
     ///
     /// Broken files are skipped and told; they never stop a command, and they are moved only when you say so.
     Quarantine(quarantine::Quarantine),
+    /// Copy, export and import everything that a store holds
+    ///
+    /// A project is moved to another store by copying it there and changing mail.store.
+    Store(store::Store),
     /// Print a completion script for a shell
     ///
     /// Prints the script; put it where your shell looks for completions.

@@ -69,6 +69,7 @@ const MAILBOX: &[&str] = &[
     "guard",
     "nudge",
     "trust",
+    "store",
 ];
 
 /// What a command is called with, and what it does.

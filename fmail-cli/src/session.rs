@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use fmail_api::{
-    AgentName, Client, Clock, Context, Error, ErrorKind, Reply, Request, Result, Store, Target, Timestamp,
+    AgentName, Client, Clock, Context, Error, ErrorKind, Reply, Request, Response, Result, Store, Target, Timestamp,
 };
 use fmail_core::{Operations, check_readable};
 use fmail_host::{Environment, Project, Route, Serving, Settings, SystemClock, open_store};
 use futures::executor::block_on;
 
 use crate::connected::Daemon;
-use crate::output::reporter;
+use crate::output::{advise, note, reporter};
 
 /// Where a command runs: its environment and the project that this means. Nothing is opened yet.
 pub(crate) struct Place {
@@ -79,6 +79,22 @@ impl Place {
                 ErrorKind::InvalidConfig => elsewhere(),
                 _ => error,
             }),
+        }
+    }
+
+    /// Says so when there is no answer because the messages are still among the project's files: somebody chose another
+    /// store and copied nothing. Asked only when an answer was empty, and of no built-in store.
+    pub(crate) fn note_uncopied(&self, session: &Session) {
+        if self.settings.route() != Route::DaemonFirst || !self.project.has_topic_files() {
+            return;
+        }
+        // The note is an extra: where it cannot be told whether the store is empty, there is none.
+        if let Ok(Response::Topics(topics)) = session.call(Request::Topics).map(|reply| reply.head)
+            && topics.is_empty()
+        {
+            let store = &self.settings.mail.store;
+            note(&format!("the store `{store}` is empty, and there are messages in .fmail/topics"));
+            advise(&format!("`fmail store copy --from files --to {store}` brings them over"));
         }
     }
 
@@ -191,7 +207,6 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread;
 
-    use fmail_api::Response;
     use serde_json::{Value, json};
 
     use super::*;

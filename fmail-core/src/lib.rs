@@ -10,7 +10,7 @@
 //! What any store gets, whatever it can do itself, are stores around a store: [`layered`] puts on those that it needs,
 //! [`LogStore`] makes a store of a mere log, and [`Sidecar`] gives records to a store that has none.
 //!
-//! [`paths`] holds the patterns that paths are reserved by.
+//! [`paths`] holds the patterns that paths are reserved by, [`transfer`] moves a project from store to store.
 
 mod access;
 mod fanout;
@@ -30,6 +30,7 @@ mod sidecar;
 #[cfg(test)]
 mod testing;
 mod timer;
+pub mod transfer;
 
 pub use access::check_readable;
 pub use fanout::{Blocking, Fanout};

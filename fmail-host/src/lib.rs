@@ -6,6 +6,7 @@
 //! little more than the start of a process.
 
 mod config;
+pub mod daemon_lock;
 mod environment;
 mod file;
 mod near;

@@ -51,13 +51,19 @@ pub fn describe(command: &Command) -> String {
 /// One after the other, `fmail` last: built together, `fmail` would get the features that only the daemon asks of their
 /// common dependencies, and load a further library with every start.
 pub fn build_release() -> Result<PathBuf> {
-    for package in ["forged", "fmail-cli"] {
+    build_release_of(&["forged", "fmail-cli"])
+}
+
+/// Builds the programs of these packages with optimisation and says where `fmail` is.
+pub fn build_release_of(packages: &[&str]) -> Result<PathBuf> {
+    for package in packages {
         run(&mut cargo(&["build", "--release", "--package", package, "--bins"]))?;
     }
     Ok(target().join("release/fmail"))
 }
 
-/// Builds every program of the workspace as the tests use it and says where `fmail` is.
+/// Builds every program and every plugin of the workspace as the tests use it and says where `fmail` is; the others lie
+/// beside it.
 ///
 /// The whole workspace and not one package: cargo picks features for what it is asked to build, and asking for less
 /// would compile the dependencies a second time.

@@ -56,7 +56,8 @@ fn lints() -> Result<()> {
 /// with only what they can see, so that no link of theirs leads into the private part.
 fn documentation() -> Result<()> {
     let everything: &[&str] = &["doc", "--no-deps", "--workspace", "--document-private-items"];
-    let public: &[&str] = &["doc", "--no-deps", "--package", "fmail-api", "--package", "fmail-conformance"];
+    let public: &[&str] =
+        &["doc", "--no-deps", "--package", "fmail-api", "--package", "fmail-conformance", "--package", "fmail-plugin"];
     let private_links_allowed = "-D warnings -A rustdoc::private-intra-doc-links";
     cargo::run(cargo::cargo(everything).env("RUSTDOCFLAGS", private_links_allowed))?;
     cargo::run(cargo::cargo(public).env("RUSTDOCFLAGS", "-D warnings"))

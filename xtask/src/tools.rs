@@ -18,7 +18,10 @@ const TOOLS: &[Tool] = &[
     Tool { program: "git", packages: &["git"], why: "project discovery is tested in real repositories" },
     Tool { program: "jq", packages: &["jq"], why: "SPEC.md's examples use it" },
     Tool { program: "strace", packages: &["strace"], why: "fault injection and the idle test look at system calls" },
-    Tool { program: "cc", packages: &["gcc", "libc6-dev"], why: "the benchmark compares with a C program" },
+    Tool { program: "cc", packages: &["gcc", "libc6-dev"], why: "plugins in C are built, good ones and hostile ones" },
+    Tool { program: "c++", packages: &["g++"], why: "the header of the plugin boundary is C++ too" },
+    Tool { program: "make", packages: &["make"], why: "the C template is built as its README says" },
+    Tool { program: "python3", packages: &["python3"], why: "plugins in Python are run" },
 ];
 
 /// Makes sure that everything the tests call is there, installing it where that is possible without asking.

@@ -24,26 +24,43 @@ fn the_readme_lists_every_exit_code() {
 
 #[test]
 fn every_link_to_a_file_leads_somewhere() {
-    for name in [
-        "README.md",
-        "CONTRIBUTING.md",
-        "docs/install.md",
-        "docs/benchmarks.md",
-        "docs/reservations.md",
-        "docs/mailboxes.md",
-    ] {
+    let mut names: Vec<String> = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].map(String::from).into();
+    for directory in ["docs", "docs/plugins"] {
+        let entries = fs::read_dir(repository().join(directory)).unwrap();
+        let files = entries.map(|entry| format!("{directory}/{}", entry.unwrap().file_name().to_string_lossy()));
+        names.extend(files.filter(|name| name.ends_with(".md")));
+    }
+    for name in &names {
         let text = document(name);
         let directory = repository().join(name).parent().map(Path::to_path_buf).unwrap_or_default();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let is_file = !link.contains("://") && !link.starts_with('#');
-            assert!(!is_file || directory.join(link).exists(), "{name}: {link} is not there");
+            let is_elsewhere = link.contains("://");
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { repository().join(name) } else { directory.join(file) };
+            assert!(is_elsewhere || target.exists(), "{name}: {link} is not there");
+            if !is_elsewhere && !heading.is_empty() {
+                let headings = headings(&fs::read_to_string(&target).unwrap());
+                assert!(
+                    headings.iter().any(|known| known == heading),
+                    "{name}: {link} has no such heading: {headings:?}"
+                );
+            }
         }
     }
 }
 
+/// The names by which links reach the headings of a document.
+fn headings(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    lines.map(|line| line.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
+}
+
 #[test]
-fn the_benchmarks_have_a_place_for_the_table() {
+fn the_benchmarks_have_a_place_for_each_table() {
     let text = document("docs/benchmarks.md");
-    let begin = text.find("<!-- written by `cargo xtask bench --write` -->\n").expect("a begin mark");
-    assert!(text[begin..].contains("<!-- end -->\n"));
+    for mark in ["`cargo xtask bench --write`", "`cargo xtask bench --plugins --write`"] {
+        let begin = text.find(&format!("<!-- written by {mark} -->\n")).expect(mark);
+        assert!(text[begin..].contains("<!-- end -->\n"));
+    }
 }

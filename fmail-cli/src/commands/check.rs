@@ -60,8 +60,10 @@ impl Count {
 
 fn counted(place: &Place) -> Outcome<(AgentName, MailCount)> {
     let agent = identity::required(&place.environment, "an inbox")?;
-    match place.session(agent.clone())?.call(Request::Count)?.head {
-        Response::Counted(count) => Ok((agent, count)),
-        _ => Err(unexpected().into()),
+    let session = place.session(agent.clone())?;
+    let Response::Counted(count) = session.call(Request::Count)?.head else { return Err(unexpected().into()) };
+    if count.total == 0 {
+        place.note_uncopied(&session);
     }
+    Ok((agent, count))
 }

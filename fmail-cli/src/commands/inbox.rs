@@ -64,7 +64,8 @@ impl Inbox {
                 .map(|time| time.as_millis().div_ceil(1000) as u64),
         };
         let name = agent.clone();
-        let reply = place.session(agent)?.call(Request::Inbox(request))?;
+        let session = place.session(agent)?;
+        let reply = session.call(Request::Inbox(request))?;
         let Response::Mail { more } = reply.head else { return Err(unexpected().into()) };
         let mut output = Output::stdout();
         let style = Style::choose(self.json, output.is_terminal(), |name| place.environment.var(name).map(Into::into));
@@ -78,6 +79,9 @@ impl Inbox {
         }
         if count == 0 && output.is_terminal() {
             note(&format!("nothing for @{name}"));
+        }
+        if count == 0 {
+            place.note_uncopied(&session);
         }
         Ok(())
     }

@@ -89,6 +89,9 @@ impl Log {
             _ if empty && output.is_terminal() => note("no message matches"),
             _ => {}
         }
+        if empty {
+            place.note_uncopied(&session);
+        }
         Ok(())
     }
 

@@ -27,6 +27,7 @@ pub(crate) mod reserve;
 pub(crate) mod search;
 pub(crate) mod send;
 pub(crate) mod status;
+pub(crate) mod store;
 pub(crate) mod thread;
 pub(crate) mod topics;
 pub(crate) mod trust;
@@ -50,6 +51,7 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
         Command::Guard(command) => command.run(&environment, &set),
         Command::Config(command) => command.run(environment, &set),
         Command::Trust(command) => command.run(&environment),
+        Command::Store(command) => command.run(&environment, &set),
         other => {
             let place = Place::find(environment, &set)?;
             match other {
@@ -88,6 +90,7 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 | Command::Init(_)
                 | Command::Guard(_)
                 | Command::Config(_)
+                | Command::Store(_)
                 | Command::Trust(_) => Ok(()),
             }
         }
@@ -131,6 +134,7 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "config" => config::EXAMPLES,
         "trust" => trust::EXAMPLES,
         "quarantine" => quarantine::EXAMPLES,
+        "store" => store::EXAMPLES,
         "completions" => completions::EXAMPLES,
         _ => &[],
     }

@@ -42,6 +42,10 @@ impl Topics {
                 output.line(&line)?;
             }
         }
-        output.flush()
+        output.flush()?;
+        if topics.is_empty() {
+            place.note_uncopied(&session);
+        }
+        Ok(())
     }
 }

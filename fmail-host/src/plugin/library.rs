@@ -23,7 +23,7 @@ use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
 
 pub use self::bridge::serve_library;
 use self::checks::Functions;
-use super::{Carrier, Instance, Manifest, PluginFile, Surroundings, Upward};
+use super::{Carrier, Manifest, PluginFile, Upward};
 use crate::{PluginKind, PluginSettings};
 
 /// Majors whose symbol is looked for to say what a file was built for. Far more than there will be.
@@ -50,28 +50,6 @@ impl Library {
             library.manifest.used_as(settings, kind, &library.path.display().to_string()).map(|()| library)
         });
         library.map_err(|error| error.context("origin", settings.whence()))
-    }
-
-    /// Makes an instance of it, with what its section of the configuration says: that is checked before. The error names the
-    /// file and the line of the configuration.
-    pub async fn start(
-        &self,
-        settings: &PluginSettings,
-        surroundings: &Surroundings,
-        upward: Option<Upward>,
-    ) -> Result<Instance> {
-        let named = |error: Error| error.context("file", self.path.display());
-        let config = self.manifest.config_schema.configured(settings).map_err(named)?;
-        let (name, calls) = (settings.name.as_str(), Arc::new(Calls::new()));
-        let carrier = self.carrier(name, calls.clone(), upward);
-        let envelope = surroundings.envelope(name, &config);
-        Instance::create(name, self.manifest.clone(), calls, carrier, settings.timeout, &envelope)
-            .await
-            .map_err(|error| named(error).context("origin", settings.whence()))
-            .map_err(|error| match error.help_text() {
-                None => error.help("this is what the plugin itself says; its documentation or its log may say more"),
-                Some(_) => error,
-            })
     }
 
     /// Loads a file that passed the checks of `check_file`. The error names the file, what was expected and what was got.

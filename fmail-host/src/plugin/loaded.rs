@@ -81,7 +81,21 @@ impl Plugin {
         let envelope = surroundings.envelope(name, &self.config);
         Instance::create(name, self.manifest.clone(), calls, carrier, self.settings.timeout, &envelope)
             .await
-            .map_err(|error| error.context("origin", self.settings.whence()))
+            .map_err(|error| error.context("file", self.code.shown()).context("origin", self.settings.whence()))
+            .map_err(|error| match error.help_text() {
+                None => error.help("this is what the plugin itself says; its documentation or its log may say more"),
+                Some(_) => error,
+            })
+    }
+}
+
+impl Code {
+    /// The file or the command, as an error names it.
+    fn shown(&self) -> String {
+        match self {
+            Code::Library(library) => library.path().display().to_string(),
+            Code::Program(program) => program.shown(),
+        }
     }
 }
 

@@ -57,40 +57,31 @@ impl PluginStore {
 
     /// What a body says. A body that cannot be understood is the plugin's defect, whatever the request was.
     fn understood<T: DeserializeOwned>(&self, method: &str, body: &[u8]) -> Result<T> {
-        decode("the answer", body).map_err(|error| self.blamed(method, error))
+        decode("the answer", body).map_err(|error| blamed(&self.instance, method, error))
     }
 
-    fn blamed(&self, method: &str, error: Error) -> Error {
-        error
-            .context("plugin", format_args!("the plugin `{}`, `{method}`", self.instance.name()))
-            .help("this is a defect of the plugin; `fmail plugin check` says which rule it breaks")
-    }
-
-    /// The items of a stream as events.
+    /// The items of a stream as events. The stream holds the instance: it may outlive the store.
     fn events(&self, method: &'static str, items: Replies) -> BoxStream<'static, Result<Event>> {
-        let name = self.instance.name().to_string();
-        items
-            .map(move |item| {
-                event_from_json(&item?)
-                    .map_err(|error| error.context("plugin", format_args!("the plugin `{name}`, `{method}`")))
-            })
-            .boxed()
+        let instance = self.instance.clone();
+        items.map(move |item| event_from_json(&item?).map_err(|error| blamed(&instance, method, error))).boxed()
     }
 
-    /// The items of a stream as values.
+    /// The items of a stream as values. The stream holds the instance: it may outlive the store.
     fn items<T: DeserializeOwned + Send + 'static>(
         &self,
         method: &'static str,
         items: Replies,
     ) -> BoxStream<'static, Result<T>> {
-        let name = self.instance.name().to_string();
-        items
-            .map(move |item| {
-                decode("an item", &item?)
-                    .map_err(|error| error.context("plugin", format_args!("the plugin `{name}`, `{method}`")))
-            })
-            .boxed()
+        let instance = self.instance.clone();
+        items.map(move |item| decode("an item", &item?).map_err(|error| blamed(&instance, method, error))).boxed()
     }
+}
+
+/// A defect of the plugin.
+fn blamed(instance: &Instance, method: &str, error: Error) -> Error {
+    error
+        .context("plugin", format_args!("the plugin `{}`, `{method}`", instance.name()))
+        .help("this is a defect of the plugin; `fmail plugin check` says which rule it breaks")
 }
 
 /// What every call is told: how long an answer is waited for.
@@ -168,7 +159,7 @@ impl Store for PluginStore {
         match record {
             Some(record) if record.key != *key => {
                 let text = format!("asked for the record `{key}`, the answer is about `{}`", record.key);
-                Err(self.blamed(method::GET, Error::internal(text)))
+                Err(blamed(&self.instance, method::GET, Error::internal(text)))
             }
             record => Ok(record),
         }

@@ -121,7 +121,12 @@ impl Client for PluginClient {
         }
         let (head, items) = self.instance.stream(method::REQUEST, project.as_bytes(), line).await?;
         let head = wire::response(context, &request, answer(&head)?)?;
-        let events = items.filter_map(|item| future::ready(item.and_then(|body| event(&body)).transpose()));
+        // The stream holds the instance: it may outlive the client.
+        let instance = self.instance.clone();
+        let events = items.filter_map(move |item| {
+            let _held = &instance;
+            future::ready(item.and_then(|body| event(&body)).transpose())
+        });
         Ok(Reply::streaming(head, events.boxed()))
     }
 }

@@ -19,6 +19,12 @@ impl Project {
         fs::symlink_metadata(self.project_file()).is_ok()
     }
 
+    /// Whether a topic among the project's files holds something: what another store does not have unless it was copied.
+    pub fn has_topic_files(&self) -> bool {
+        let held = |topic: fs::DirEntry| fs::read_dir(topic.path()).is_ok_and(|mut files| files.next().is_some());
+        fs::read_dir(self.fmail_dir().join("topics")).is_ok_and(|topics| topics.flatten().any(held))
+    }
+
     /// What the file says; nothing when there is none.
     pub fn record(&self) -> Result<Option<ProjectRecord>> {
         let path = self.project_file();

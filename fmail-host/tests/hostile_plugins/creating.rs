@@ -91,9 +91,8 @@ fn create_answers_twice() {
 #[test]
 fn an_instance_that_is_no_longer_wanted_while_it_is_made_is_given_up() {
     let hostile = Hostile::new("create_late", "unwanted");
-    let library = hostile.open().unwrap();
-    let (settings, surroundings) = (hostile.settings(), hostile.surroundings());
-    let mut starting = Box::pin(library.start(&settings, &surroundings, None));
+    let (plugin, surroundings) = (hostile.open().unwrap(), hostile.surroundings());
+    let mut starting = Box::pin(plugin.instance(&surroundings, None));
     block_on(async { assert!(futures::poll!(&mut starting).is_pending()) });
     drop(starting);
     // Makes the first one answer after all.

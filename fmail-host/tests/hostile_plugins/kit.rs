@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use fmail_api::{Error, Result};
-use fmail_host::plugin::{Instance, Library, Role, Surroundings, Upward};
+use fmail_host::plugin::{Instance, Plugin, Role, Surroundings, Upward};
 use fmail_host::{PluginKind, PluginSettings, Settings};
 use futures::StreamExt;
 use futures::executor::block_on;
@@ -62,8 +62,8 @@ impl Hostile {
         settings.plugin(&self.name.parse().unwrap())
     }
 
-    pub fn open(&self) -> Result<Library> {
-        Library::open(&self.settings(), PluginKind::Store)
+    pub fn open(&self) -> Result<Plugin> {
+        Plugin::load(&self.settings(), PluginKind::Store)
     }
 
     pub fn start(&self) -> Result<Instance> {
@@ -72,7 +72,7 @@ impl Hostile {
 
     pub fn start_with(&self, upward: Option<Upward>) -> Result<Instance> {
         listen();
-        block_on(self.open()?.start(&self.settings(), &self.surroundings(), upward))
+        block_on(self.open()?.instance(&self.surroundings(), upward))
     }
 
     pub fn surroundings(&self) -> Surroundings {

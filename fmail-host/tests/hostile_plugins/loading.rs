@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use fmail_api::ErrorKind;
 use fmail_host::plugin::Library;
-use fmail_host::{PluginFile, PluginForm, PluginKind};
+use fmail_host::{PluginFile, PluginForm};
 
 use crate::kit::{Hostile, echo, good_goes_on};
 
@@ -167,7 +167,7 @@ fn what_the_search_finds_must_be_what_its_file_name_says() {
     std::fs::copy(&hostile.file, directory.join("libfmail_other.so")).unwrap();
     let config = format!("[mail]\nstore = \"other\"\n[mail.plugins]\npath = [{directory:?}]\n");
     hostile.place.write("home/.config/fmail/config.toml", &config);
-    let Err(error) = Library::open(&hostile.settings(), PluginKind::Store) else { panic!("another plugin was loaded") };
+    let Err(error) = hostile.open() else { panic!("another plugin was loaded") };
     for part in ["libfmail_other.so", "expected the plugin `other`, got `hostile`", "found in"] {
         assert!(error.to_string().contains(part), "`{part}` is not in: {error}");
     }

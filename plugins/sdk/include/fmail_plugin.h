@@ -24,8 +24,9 @@
  *                  side.
  *   7 Life.        A library is never unloaded; both structs stay valid until the process ends.  Between `create` and the
  *                  answer to `destroy` an instance is alive.  The host calls nothing of it before `create` has been answered
- *                  with FM_OK, nor after it has called `destroy`; what an instance says after its `destroy` was answered is
- *                  ignored, and what it asks is answered with FM_E_CANCELLED.
+ *                  with FM_OK, nor after it has called `destroy`, except to answer what the instance has asked.  What an
+ *                  instance asks after `destroy` was called is answered with FM_E_CANCELLED; what it says or asks after its
+ *                  own answer to `destroy` is ignored.
  *   8 stdout.      Standard output belongs to the program that you are loaded into.  Say things with `log`.
  */
 #ifndef FMAIL_PLUGIN_H

@@ -157,6 +157,8 @@ fn the_exported_symbol_carries_the_manifest() {
     assert_eq!((&manifest["kind"], &manifest["profile"]), (&json!("store"), &json!("store")));
     assert_eq!(manifest["limits"]["max_message_bytes"], 1_000_000);
     assert_eq!(manifest["config_schema"]["properties"]["behave"]["type"], "string");
+    let read = fmail_host::Manifest::parse(&manifest.to_string(), "libfmail_boundary_test.so");
+    assert!(read.is_ok(), "the host understands what the compiler has written: {:?}", read.err());
 }
 
 #[test]

@@ -70,3 +70,15 @@ pub(crate) fn cargo_build(what: &[&str]) {
 pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("tests/e2e lies in the workspace")
 }
+
+/// The library of a plugin, by the name of its package, built when it is missing or older than its sources.
+pub fn plugin_library(package: &str) -> PathBuf {
+    let path = profile_directory().join(format!("lib{}.so", package.replace('-', "_")));
+    let name = package.trim_start_matches("fmail-");
+    let built = path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let sources = ["plugins/sdk", "plugins/abi", "fmail-api", &format!("plugins/{name}")].map(String::from);
+    if built.is_none() || sources.iter().any(|source| newest(&workspace().join(source).join("src")) > built) {
+        cargo_build(&["--package", package, "--lib"]);
+    }
+    path
+}

@@ -6,6 +6,7 @@
 mod daemon;
 mod latency;
 mod mail;
+mod plugins;
 mod report;
 mod scale;
 mod send;
@@ -15,10 +16,10 @@ mod writers;
 
 use fmail_api::Result;
 
-use report::Report;
+use report::{Report, Section};
 use stage::Stage;
 
-/// Measure sending, watching, scale, mail and the daemon, with ratios
+/// Measure sending, watching, scale, mail, the daemon and plugins, with ratios
 #[derive(Debug, clap::Args)]
 pub struct Bench {
     /// How often each thing is measured
@@ -33,6 +34,12 @@ pub struct Bench {
     /// Only what concerns mailboxes
     #[arg(long, conflicts_with_all = ["daemon", "write"])]
     mail: bool,
+    /// Only plugins: what the boundary costs, and the sqlite store beside the files
+    #[arg(long, conflicts_with_all = ["daemon", "mail"])]
+    plugins: bool,
+    /// Measure what the tests use, without optimisation: to see whether the measurement works
+    #[arg(long, hide = true, requires = "plugins", conflicts_with = "write")]
+    unoptimised: bool,
     /// Put the table into docs/benchmarks.md
     #[arg(long, conflicts_with = "daemon")]
     write: bool,
@@ -42,6 +49,9 @@ impl Bench {
     /// Builds what is measured, measures, prints the table.
     pub fn run(&self) -> Result<()> {
         let rounds = self.rounds.unwrap_or(if self.quick { 30 } else { 200 }).max(1);
+        if self.plugins {
+            return self.plugins(rounds);
+        }
         let stage = Stage::set()?;
         let mut report = Report::default();
         if self.mail {
@@ -59,6 +69,15 @@ impl Bench {
         daemon::measure(&stage, rounds, &mut report)?;
         let text = report.text(&stage, rounds);
         print!("{text}");
-        if self.write { report::write(&text) } else { Ok(()) }
+        if self.write { report::write(&text, Section::Main) } else { Ok(()) }
+    }
+
+    fn plugins(&self, rounds: usize) -> Result<()> {
+        let stage = if self.unoptimised { Stage::set_unoptimised()? } else { plugins::build()? };
+        let mut report = Report::default();
+        plugins::measure(&stage, rounds, self.quick, &mut report)?;
+        let text = report.text(&stage, rounds);
+        print!("{text}");
+        if self.write { report::write(&text, Section::Plugins) } else { Ok(()) }
     }
 }

@@ -129,22 +129,40 @@ fn file_system(directory: &Path) -> String {
     above.max_by_key(|(point, _)| point.len()).map_or("unknown file system", |(_, kind)| kind).into()
 }
 
-const BEGIN: &str = "<!-- written by `cargo xtask bench --write` -->\n";
+/// A place for a table in docs/benchmarks.md.
+#[derive(Debug, Clone, Copy)]
+pub enum Section {
+    /// What fmail and its daemon cost.
+    Main,
+    /// What plugins cost.
+    Plugins,
+}
+
+impl Section {
+    const fn begin(self) -> &'static str {
+        match self {
+            Section::Main => "<!-- written by `cargo xtask bench --write` -->\n",
+            Section::Plugins => "<!-- written by `cargo xtask bench --plugins --write` -->\n",
+        }
+    }
+}
+
 const END: &str = "<!-- end -->\n";
 
 /// Puts the table between its marks in docs/benchmarks.md; the rest of the document is written by people.
-pub fn write(table: &str) -> Result<()> {
+pub fn write(table: &str, section: Section) -> Result<()> {
+    let begin = section.begin();
     let file = cargo::workspace().join("docs/benchmarks.md");
     let text = fs::read_to_string(&file).map_err(doing("reading", &file))?;
-    let place = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let place = text.split_once(begin).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) = place.ok_or_else(|| {
         Error::new(ErrorKind::Corrupt, format!("{} has no place for the table", file.display())).help(format!(
             "it goes between the lines `{}` and `{}`",
-            BEGIN.trim_end(),
+            begin.trim_end(),
             END.trim_end()
         ))
     })?;
-    fs::write(&file, format!("{before}{BEGIN}\n{table}\n{END}{after}")).map_err(doing("writing", &file))
+    fs::write(&file, format!("{before}{begin}\n{table}\n{END}{after}")).map_err(doing("writing", &file))
 }
 
 #[cfg(test)]

@@ -21,7 +21,16 @@ pub struct Stage {
 impl Stage {
     /// Builds the programs.
     pub fn set() -> Result<Self> {
-        let fmail = cargo::build_release()?;
+        Stage::with(cargo::build_release()?)
+    }
+
+    /// The same with the programs that the tests use.
+    pub fn set_unoptimised() -> Result<Self> {
+        Stage::with(cargo::build_debug()?)
+    }
+
+    /// A stage for this `fmail` and what lies beside it.
+    pub fn with(fmail: PathBuf) -> Result<Self> {
         let target = cargo::target();
         let directory =
             TempDir::with_prefix_in("bench-", &target).map_err(doing("creating a directory in", &target))?;
@@ -47,6 +56,11 @@ impl Stage {
         succeed(self.fmail(&root, &["send", "bench", "the first message"]).env("FMAIL_ROOT", &root))?;
         rustix::fs::sync();
         Ok(root)
+    }
+
+    /// Where `fmail` lies, and everything else that cargo has built.
+    pub fn programs(&self) -> &Path {
+        self.fmail.parent().unwrap_or(&self.fmail)
     }
 
     /// A directory in which the C program can send.

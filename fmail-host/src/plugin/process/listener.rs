@@ -40,8 +40,15 @@ pub(super) struct Host {
     name: String,
     calls: Arc<Calls>,
     upward: Option<Upward>,
-    /// The child there is, and who runs what it asks.
-    child: Mutex<Option<(Arc<dyn Peer>, Option<Arc<Served>>)>>,
+    /// The child there is.
+    child: Mutex<Option<Asking>>,
+}
+
+/// A child that may ask something, and who runs it.
+#[derive(Clone)]
+struct Asking {
+    child: Arc<dyn Peer>,
+    served: Option<Arc<Served>>,
 }
 
 impl Host {
@@ -49,12 +56,12 @@ impl Host {
         Host { name: name.into(), calls, upward, child: Mutex::default() }
     }
 
-    fn child(&self) -> Option<(Arc<dyn Peer>, Option<Arc<Served>>)> {
+    fn child(&self) -> Option<Asking> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn served(&self) -> Option<Arc<Served>> {
-        self.child()?.1
+        self.child()?.served
     }
 }
 
@@ -62,7 +69,7 @@ impl Listener for Host {
     fn started(&self, child: Arc<dyn Peer>) {
         let serve = |Upward { service, spawner }: &Upward| Served::new(child.clone(), service.clone(), spawner.clone());
         let served = self.upward.as_ref().map(serve);
-        *self.child.lock().unwrap_or_else(PoisonError::into_inner) = Some((child, served));
+        *self.child.lock().unwrap_or_else(PoisonError::into_inner) = Some(Asking { child, served });
     }
 
     fn leaving(&self) {
@@ -88,8 +95,10 @@ impl Listener for Host {
 
     fn call(&self, id: u64, method: &str, context: &[u8], request: &[u8]) {
         match self.child() {
-            Some((_, Some(served))) => served.call(id, method.as_bytes(), context, request),
-            Some((child, None)) => child.done(id, status::UNSUPPORTED, b"the host serves no calls of this plugin"),
+            Some(Asking { served: Some(served), .. }) => served.call(id, method.as_bytes(), context, request),
+            Some(Asking { child, served: None }) => {
+                child.done(id, status::UNSUPPORTED, b"the host serves no calls of this plugin");
+            }
             None => {}
         }
     }

@@ -1,0 +1,146 @@
+//! docs/plugins/abi.md says what the code does: every example is read by the types that the host uses.
+
+use fmail_api::verbs::{
+    self, AppendAnswer, DeleteVerb, GetAnswer, GetVerb, ListItem, ListVerb, PutAnswer, PutVerb, ScanHead, WatchVerb,
+    method,
+};
+use fmail_api::{Draft, Error, Health, Imported, Message, Query, RelayStatus, Removed, Selection, Summary};
+use fmail_host::plugin::{Role, Surroundings};
+use fmail_host::{Capability, Manifest};
+use fmail_transports::wire;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+const DOCUMENT: &str = include_str!("../../docs/plugins/abi.md");
+
+/// The examples: what each is, and its text. Every block of JSON says what it is.
+fn examples() -> Vec<(&'static str, &'static str)> {
+    let blocks = DOCUMENT.split("\n```json").skip(1);
+    let parts = blocks.map(|block| block.split("\n```").next().unwrap().split_once('\n').unwrap());
+    parts.map(|(what, text)| (what.trim(), text)).collect()
+}
+
+/// What the host makes of an example, as JSON again; nothing for what it never reads.
+fn read(what: &str, text: &str) -> Option<Value> {
+    fn back<T: DeserializeOwned + Serialize>(text: &str) -> Option<Value> {
+        let read: T = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"));
+        Some(serde_json::to_value(read).unwrap())
+    }
+    match what {
+        "append.request" => back::<Draft>(text),
+        "append.answer" => back::<AppendAnswer>(text),
+        "import.request" => back::<Message>(text),
+        "import.answer" => back::<Imported>(text),
+        "scan.request" => back::<Query>(text),
+        "scan.head" => back::<ScanHead>(text),
+        "watch.request" => back::<WatchVerb>(text),
+        "summary.answer" => back::<Summary>(text),
+        "remove.request" => back::<Selection>(text),
+        "remove.item" => back::<Removed>(text),
+        "get.request" => back::<GetVerb>(text),
+        "get.answer" => back::<GetAnswer>(text),
+        "put.request" => back::<PutVerb>(text),
+        "put.answer" => back::<PutAnswer>(text),
+        "list.request" => back::<ListVerb>(text),
+        "list.item" => back::<ListItem>(text),
+        "delete.request" => back::<DeleteVerb>(text),
+        "health.answer" => back::<Health>(text),
+        "run.item" => back::<RelayStatus>(text),
+        "error" => back::<Error>(text),
+        "event" => {
+            let event = verbs::event_from_json(text.as_bytes()).unwrap_or_else(|error| panic!("{error} in {text}"));
+            Some(serde_json::from_str(&verbs::event_json(&event).unwrap()).unwrap())
+        }
+        "manifest" => {
+            let manifest = Manifest::parse(text, "abi.md").unwrap();
+            assert_eq!(manifest.max_message_bytes, Some(1 << 20));
+            None
+        }
+        "request.request" => {
+            wire::parse(text.as_bytes()).call.unwrap();
+            None
+        }
+        "envelope" => Some(envelope()),
+        "context" | "request.context" | "serve.head" | "projects.answer" => {
+            serde_json::from_str::<Value>(text).unwrap();
+            None
+        }
+        other => panic!("nobody knows what the example `{other}` is"),
+    }
+}
+
+/// The envelope that the host makes in the case of the example.
+fn envelope() -> Value {
+    let surroundings = Surroundings {
+        role: Role::Store,
+        project: Some(("github.com/acme/app".into(), "/home/ann/app".into())),
+        node: "laptop".into(),
+        data_dir: "/home/ann/app/.fmail/plugins/archive".into(),
+        max_message_bytes: Some(1 << 20),
+    };
+    let text = surroundings.envelope("archive", &json!({"path": "/var/lib/archive", "pool": 4}));
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// Whether everything that the example says was understood: a name that is misspelt is lost on the way.
+fn is_within(example: &Value, read: &Value) -> bool {
+    match (example, read) {
+        (Value::Object(example), Value::Object(read)) => example.iter().all(|(key, value)| match read.get(key) {
+            Some(other) => is_within(value, other),
+            None => [json!(null), json!([]), json!(false)].contains(value),
+        }),
+        (example, read) => example == read,
+    }
+}
+
+#[test]
+fn every_example_is_what_it_says() {
+    let examples = examples();
+    assert!(examples.len() > 30, "only {} examples were found", examples.len());
+    for (what, text) in examples {
+        if let Some(read) = read(what, text) {
+            let example: Value = serde_json::from_str(text).unwrap();
+            assert!(is_within(&example, &read), "of the example `{what}`\n{example}\nthis was understood:\n{read}");
+        }
+    }
+}
+
+#[test]
+fn a_misspelt_field_is_noticed() {
+    let example = json!({"prefx": "agents"});
+    assert!(!is_within(&example, &read("list.request", &example.to_string()).unwrap()));
+}
+
+#[test]
+fn every_method_and_every_capability_is_told() {
+    let methods = [
+        method::APPEND,
+        method::IMPORT,
+        method::SCAN,
+        method::WATCH,
+        method::SUMMARY,
+        method::REMOVE,
+        method::GET,
+        method::PUT,
+        method::LIST,
+        method::DELETE,
+        method::HEALTH,
+        method::READ,
+        method::DROP,
+        method::SERVE,
+        method::RUN,
+        method::SHUTDOWN,
+        method::REQUEST,
+        method::PROJECTS,
+    ];
+    for method in methods {
+        assert!(DOCUMENT.contains(&format!("| `{method}` |")), "no table has the method `{method}`");
+    }
+    for capability in Capability::ALL {
+        let word = capability.word();
+        let short = word.strip_prefix("filter").unwrap_or(word);
+        let told = [word, short].iter().any(|word| DOCUMENT.contains(&format!("`{word}`")));
+        assert!(told, "the capability `{word}` is not told");
+    }
+}

@@ -36,6 +36,26 @@ macro_rules! operations {
     };
 }
 
+impl Operation {
+    /// Whether a stream follows the answer, as [`Request::streams`] says it of a request. For who passes requests on
+    /// without reading them.
+    pub const fn streams(self) -> bool {
+        matches!(
+            self,
+            Operation::Watch
+                | Operation::Relay
+                | Operation::Log
+                | Operation::Gc
+                | Operation::Inbox
+                | Operation::Check
+                | Operation::Read
+                | Operation::Peek
+                | Operation::Thread
+                | Operation::Search
+        )
+    }
+}
+
 operations! {
     Hello "hello" Send "send" Watch "watch" Relay "relay" Log "log" Topics "topics" Who "who" Register "register"
     Status "status" Inbox "inbox" Check "check" Count "count" Read "read" Peek "peek" Ack "ack" Archive "archive"

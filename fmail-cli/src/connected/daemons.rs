@@ -1,11 +1,13 @@
 //! Finding the project's daemon.
 
-use fmail_api::{AgentName, Context, Reply, Request, Result};
+use fmail_api::{AgentName, Context, ErrorKind, Reply, Request, Result};
 use fmail_host::{Project, Route};
 use fmail_transports::unix::SOCKET;
 use fmail_transports::{ANSWER, Answer, Conversation, Endpoint, Failure, reply};
 
-use super::{context, endpoints, explained, make_sure, may_be_served, patience};
+use super::through::{Reached, Through};
+use super::version::speaks_ours;
+use super::{context, explained, is_ours, make_sure, may_be_served, patience, warn, ways};
 use crate::session::Place;
 
 /// The places where a daemon of this project may be.
@@ -15,7 +17,7 @@ pub(super) struct Daemons {
     /// The store that a daemon has to serve to be of use.
     store: String,
     /// What has to be proved at one may be unreadable; that concerns only who gets as far as there.
-    endpoints: Vec<Result<Endpoint>>,
+    ways: Vec<Result<Way>>,
     agent: AgentName,
     route: Route,
 }
@@ -39,10 +41,25 @@ pub(super) enum Where {
     Everywhere,
 }
 
+/// A way to a daemon.
+#[derive(Clone)]
+pub(super) enum Way {
+    /// One that is built in.
+    BuiltIn(Endpoint),
+    /// One that is a plugin.
+    Plugin(Box<Through>),
+}
+
 /// A daemon that has said hello.
 pub(super) struct Greeted {
-    conversation: Conversation,
+    line: Line,
     context: Context,
+}
+
+/// What leads to it.
+enum Line {
+    Conversation(Conversation),
+    Plugin(Reached),
 }
 
 impl Daemons {
@@ -50,7 +67,7 @@ impl Daemons {
         Daemons {
             project: place.project.clone(),
             store: place.settings.mail.store.clone(),
-            endpoints: endpoints(place).collect(),
+            ways: ways(place).collect(),
             agent: agent.clone(),
             route: place.settings.route(),
         }
@@ -64,9 +81,9 @@ impl Daemons {
     /// Whether it is worth looking there: one look at a file, which costs next to nothing.
     pub(super) fn may_be(&self, place: Where) -> bool {
         may_be_served(&self.project)
-            && self.endpoints.iter().any(|endpoint| match endpoint {
-                Ok(Endpoint::Unix(directory)) => directory.join(SOCKET).exists(),
-                Ok(Endpoint::Tcp(_)) | Err(_) => place == Where::Everywhere,
+            && self.ways.iter().any(|way| match way {
+                Ok(Way::BuiltIn(Endpoint::Unix(directory))) => directory.join(SOCKET).exists(),
+                _ => place == Where::Everywhere,
             })
     }
 
@@ -91,11 +108,15 @@ impl Daemons {
         if !may_be_served(&self.project) {
             return Ok(found);
         }
-        for endpoint in &self.endpoints {
-            if place == Where::Socket && !matches!(endpoint, Ok(Endpoint::Unix(_))) {
+        for way in &self.ways {
+            if place == Where::Socket && !matches!(way, Ok(Way::BuiltIn(Endpoint::Unix(_)))) {
                 continue;
             }
-            let acted = match self.greet_at(endpoint.as_ref().map_err(Clone::clone)?)? {
+            let greeted = match way.as_ref().map_err(Clone::clone)? {
+                Way::BuiltIn(endpoint) => self.greet_at(endpoint)?,
+                Way::Plugin(through) => self.greet_through(through)?,
+            };
+            let acted = match greeted {
                 Found::There(greeted) => act(greeted)?,
                 Found::Silent => Found::Silent,
                 Found::Nobody => Found::Nobody,
@@ -114,38 +135,80 @@ impl Daemons {
         let context = context(&self.project, &self.store, &self.agent)?;
         match endpoint {
             Endpoint::Tcp(_) => match make_sure(&self.project, conversation, &context, self.route) {
-                Some(conversation) => Ok(Found::There(Greeted { conversation, context })),
+                Some(conversation) => Ok(Found::There(Greeted::over(conversation, context))),
                 None => Ok(Found::Nobody),
             },
             Endpoint::Unix(_) => {
                 match conversation.wait(patience(self.route)).and_then(|()| conversation.hello(&context)) {
-                    Ok(_) => Ok(Found::There(Greeted { conversation, context })),
+                    Ok(_) => Ok(Found::There(Greeted::over(conversation, context))),
                     Err(Failure::Refused(error)) => Err(error),
                     Err(Failure::Lost(_)) => Ok(Found::Silent),
                 }
             }
         }
     }
+
+    /// As over TCP, whoever answers has to prove that it keeps its messages in this very directory.
+    fn greet_through(&self, through: &Through) -> Result<Found<Greeted>> {
+        let context = context(&self.project, &self.store, &self.agent)?;
+        match through.greet(&context) {
+            Ok(reached) if !is_ours(&self.project, Some(reached.hello())) => Ok(Found::Nobody),
+            Ok(reached) => match speaks_ours(reached.hello()) {
+                Ok(()) => Ok(Found::There(Greeted { line: Line::Plugin(reached), context })),
+                Err(error) => {
+                    warn(&error, self.route);
+                    Ok(Found::Nobody)
+                }
+            },
+            Err(Failure::Refused(error)) if error.kind() == ErrorKind::Denied => {
+                warn(&error, self.route);
+                Ok(Found::Nobody)
+            }
+            // Another project's daemon.
+            Err(Failure::Refused(error)) if error.kind() == ErrorKind::InvalidProject => Ok(Found::Nobody),
+            Err(Failure::Refused(error)) => Err(error),
+            Err(Failure::Lost(_)) => Ok(Found::Nobody),
+        }
+    }
 }
 
 impl Greeted {
+    fn over(conversation: Conversation, context: Context) -> Greeted {
+        Greeted { line: Line::Conversation(conversation), context }
+    }
+
     /// Asks, and gives the daemon the time that a command has which can do without it.
-    pub(super) fn ask(mut self, request: &Request) -> Result<Reply, Failure> {
-        let answer = self.conversation.wait(ANSWER).and_then(|()| self.conversation.ask(&self.context, request));
-        self.understood(request, answer)
+    pub(super) fn ask(self, request: &Request) -> Result<Reply, Failure> {
+        match self.line {
+            Line::Conversation(mut conversation) => {
+                let answer = conversation.wait(ANSWER).and_then(|()| conversation.ask(&self.context, request));
+                understood(conversation, &self.context, request, answer)
+            }
+            Line::Plugin(reached) => reached.ask(&self.context, request),
+        }
     }
 
     /// Asks, and waits as long as the daemon shows that it is there.
-    pub(super) fn ask_at_length(mut self, request: &Request) -> Result<Reply, Failure> {
-        let answer = self.conversation.ask_at_length(&self.context, request);
-        self.understood(request, answer)
+    pub(super) fn ask_at_length(self, request: &Request) -> Result<Reply, Failure> {
+        match self.line {
+            Line::Conversation(mut conversation) => {
+                let answer = conversation.ask_at_length(&self.context, request);
+                understood(conversation, &self.context, request, answer)
+            }
+            Line::Plugin(reached) => reached.ask(&self.context, request),
+        }
     }
+}
 
-    fn understood(self, request: &Request, answer: Result<Answer, Failure>) -> Result<Reply, Failure> {
-        let answer = answer.map_err(|failure| match failure {
-            Failure::Refused(error) => Failure::Refused(explained(error, self.conversation.daemon())),
-            lost => lost,
-        })?;
-        reply(self.conversation, &self.context, request, answer).map_err(Failure::Lost)
-    }
+fn understood(
+    conversation: Conversation,
+    context: &Context,
+    request: &Request,
+    answer: Result<Answer, Failure>,
+) -> Result<Reply, Failure> {
+    let answer = answer.map_err(|failure| match failure {
+        Failure::Refused(error) => Failure::Refused(explained(error, conversation.daemon())),
+        lost => lost,
+    })?;
+    reply(conversation, context, request, answer).map_err(Failure::Lost)
 }

@@ -4,6 +4,8 @@
 //! answer. A connection that is lost before an answer leads to the files, and an idempotency key keeps the message from
 //! being stored twice, whatever the daemon still does with it.
 //!
+//! A transport that is a plugin is tried in its place too, but not by a command that has the files at hand ([`mod@through`]).
+//!
 //! Where the store lives in the daemon's process there are no files to go on with ([`fmail_host::Route`]): then every command
 //! runs at the [`Daemon`], and without one it fails.
 
@@ -14,9 +16,12 @@ mod nudge;
 mod search;
 mod send;
 mod standing;
+mod through;
 mod version;
 mod watch;
 
+use daemons::Way;
+use through::Through;
 use version::{explained, speaks_ours};
 
 pub(crate) use client::Daemon;
@@ -28,7 +33,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use fmail_api::{AgentName, Context, Error, ErrorKind, Hello, Principal, Result};
-use fmail_host::{Project, Route};
+use fmail_host::{PluginKind, Project, Route};
 use fmail_transports::{ANSWER, Conversation, Endpoint, Failure, GREETING, TcpEndpoint, TlsClient, Token};
 
 use crate::output::note;
@@ -37,14 +42,30 @@ use crate::session::{Place, host};
 /// Where a daemon of this project may be, in the order in which to look. What has to be proved over TCP is read when that
 /// is tried: the project's socket needs none of it.
 fn endpoints(place: &Place) -> impl Iterator<Item = Result<Endpoint>> {
-    let directory = place.project.fmail_dir();
-    place.settings.mail.transports.iter().filter_map(move |name| match name.as_str() {
-        "unix" => Some(Ok(Endpoint::Unix(directory.clone()))),
+    place.settings.mail.transports.iter().filter_map(|name| endpoint(place, name))
+}
+
+/// The endpoint that the name of a transport which is built in means.
+fn endpoint(place: &Place, name: &str) -> Option<Result<Endpoint>> {
+    match name {
+        "unix" => Some(Ok(Endpoint::Unix(place.project.fmail_dir()))),
         // An address that came with a clone is not dialled.
         "tcp" if !place.settings.untrusted().contains(&"mail.tcp.address") => {
             Some(tcp_endpoint(place).map(Endpoint::Tcp))
         }
         _ => None,
+    }
+}
+
+/// The same, with the transports that are plugins where they may be used: loading one takes longer than opening the files, so
+/// who has them at hand does that instead.
+fn ways(place: &Place) -> impl Iterator<Item = Result<Way>> {
+    let named = |name: &String| !PluginKind::Transport.has(name) && place.settings.route() != Route::Direct;
+    place.settings.mail.transports.iter().filter_map(move |name| {
+        if named(name) {
+            return Some(Through::named(place, name).map(|through| Way::Plugin(Box::new(through))));
+        }
+        endpoint(place, name).map(|endpoint| endpoint.map(Way::BuiltIn))
     })
 }
 
@@ -99,16 +120,22 @@ fn make_sure(
         Ok(hello) if !is_ours(project, hello.as_ref()) => None,
         Ok(hello) => match hello.as_ref().map_or(Ok(()), speaks_ours) {
             Ok(()) => Some(conversation),
-            Err(error) => warn(&error, route),
+            Err(error) => without(&error, route),
         },
-        Err(Failure::Refused(error)) if error.kind() == ErrorKind::Denied => warn(&error, route),
-        Err(Failure::Lost(error)) if wants_proof => warn(&error, route),
+        Err(Failure::Refused(error)) if error.kind() == ErrorKind::Denied => without(&error, route),
+        Err(Failure::Lost(error)) if wants_proof => without(&error, route),
         Err(_) => None,
     }
 }
 
+/// Does without a daemon, and says why.
+fn without(error: &Error, route: Route) -> Option<Conversation> {
+    warn(error, route);
+    None
+}
+
 /// Says once why a daemon is not used. A watch that looks for its daemon again and again would repeat it.
-fn warn(error: &Error, route: Route) -> Option<Conversation> {
+fn warn(error: &Error, route: Route) {
     static WARNED: Once = Once::new();
     WARNED.call_once(|| {
         let help = error.help_text().map(|help| format!(" ({help})")).unwrap_or_default();
@@ -119,5 +146,4 @@ fn warn(error: &Error, route: Route) -> Option<Conversation> {
         };
         note(&format!("{error}{help}; it was told nothing but hello, and {instead}"));
     });
-    None
 }

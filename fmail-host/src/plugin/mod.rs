@@ -56,5 +56,5 @@ pub use schema::{Mistake, Schema};
 pub use search::{Candidate, PluginPlace, PluginSearch, Resolved};
 pub use store::PluginStore;
 pub use trace::VARIABLE as TRACE_VARIABLE;
-pub use transport::PluginTransport;
+pub use transport::{PluginTransport, connect};
 pub use upward::HostService;

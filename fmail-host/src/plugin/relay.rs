@@ -88,6 +88,8 @@ impl Relay for PluginRelay {
                 }
             }
         };
+        // A stream that is held counts as under way, and would be waited for.
+        drop(running);
         let closed = instance.close(GRACE).await;
         ended.and(closed.map(drop))
     }

@@ -6,11 +6,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fmail_abi::{Calls, Observer, Peer, Service, Verb, Work};
+use fmail_abi::{Answer, Calls, Observer, Peer, Service, Verb, Work, status};
 use fmail_api::{Clock, Error, Result};
 use fmail_backends::SystemClock;
+use futures::{FutureExt, StreamExt, stream};
 
 use super::{Carrier, Upward};
 
@@ -58,7 +60,8 @@ impl Trace {
     pub(super) fn upward(&self, upward: Upward) -> Upward {
         match &self.0 {
             Some(sink) => {
-                let service = Arc::new(TracedService { inner: upward.service, sink: sink.clone() });
+                let service =
+                    Arc::new(TracedService { inner: upward.service, sink: sink.clone(), calls: AtomicU64::new(0) });
                 Upward { service, spawner: upward.spawner }
             }
             None => upward,
@@ -80,6 +83,10 @@ impl Sink {
 
     fn down(&self, verb: &Verb<'_>) {
         self.write("plugin", verb);
+    }
+
+    fn answered(&self, id: u64, answer: &Answer) {
+        self.down(&Verb::Done { id, status: answer.status, body: (&*answer.body).into() });
     }
 }
 
@@ -147,13 +154,29 @@ impl Carrier for Traced {
 struct TracedService {
     inner: Arc<dyn Service>,
     sink: Arc<Sink>,
+    /// The service does not see the numbers that the plugin gives its calls, so the trace counts them itself.
+    calls: AtomicU64,
 }
 
 impl Service for TracedService {
     fn call(&self, method: &str, context: &[u8], request: &[u8]) -> Work {
-        // The service does not see the number; the answers to it have it.
-        let verb = Verb::Call { id: 0, method: method.into(), context: context.into(), request: request.into() };
+        let id = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let verb = Verb::Call { id, method: method.into(), context: context.into(), request: request.into() };
         self.sink.write("host", &verb);
-        self.inner.call(method, context, request)
+        let sink = self.sink.clone();
+        match self.inner.call(method, context, request) {
+            Work::Answer(answer) => Work::Answer(answer.inspect(move |answer| sink.answered(id, answer)).boxed()),
+            Work::Stream(items) => {
+                let ended = sink.clone();
+                let end =
+                    stream::once(async move { ended.answered(id, &Answer { status: status::END, body: [].into() }) });
+                let items = items.inspect(move |item| match item {
+                    Ok(body) => sink.down(&Verb::Item { id, body: body.as_slice().into() }),
+                    Err(answer) => sink.answered(id, answer),
+                });
+                // An end is written only where the stream ends by itself: behind an error nothing is taken.
+                Work::Stream(items.chain(end.filter_map(|()| std::future::ready(None))).boxed())
+            }
+        }
     }
 }

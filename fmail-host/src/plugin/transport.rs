@@ -40,10 +40,6 @@ impl PluginTransport {
     pub fn new(plugin: Plugin, data_dir: PathBuf, spawner: Arc<dyn Spawner>) -> Self {
         PluginTransport { plugin: Arc::new(plugin), data_dir, spawner }
     }
-
-    fn surroundings(&self, role: Role) -> Surroundings {
-        Surroundings { role, project: None, node: node(), data_dir: self.data_dir.clone(), max_message_bytes: None }
-    }
 }
 
 #[async_trait]
@@ -55,16 +51,26 @@ impl Transport for PluginTransport {
     async fn serve(&self, host: Arc<dyn Host>, shutdown: Shutdown) -> Result<Listening> {
         let service = Arc::new(HostService::new(host, Principal::Anonymous));
         let upward = Upward { service, spawner: self.spawner.clone() };
-        let instance = Arc::new(self.plugin.instance(&self.surroundings(Role::Server), Some(upward)).await?);
+        let instance =
+            Arc::new(self.plugin.instance(&surroundings(Role::Server, self.data_dir.clone()), Some(upward)).await?);
         let (head, serving) = instance.stream(method::SERVE, b"", b"{}").await?;
         let ServeHead { endpoint } = decode("the head of `serve`", &head)?;
         Ok(Listening { endpoint, finished: finished(instance, serving, shutdown).boxed() })
     }
 
     async fn connect(&self, project: ProjectRef) -> Result<Arc<dyn Client>> {
-        let instance = self.plugin.instance(&self.surroundings(Role::Client), None).await?;
-        Ok(Arc::new(PluginClient { instance: Arc::new(instance), project }))
+        connect(&self.plugin, self.data_dir.clone(), project).await
     }
+}
+
+/// A project at the other end of a transport that is a plugin. `data_dir` is the plugin's own.
+pub async fn connect(plugin: &Plugin, data_dir: PathBuf, project: ProjectRef) -> Result<Arc<dyn Client>> {
+    let instance = plugin.instance(&surroundings(Role::Client, data_dir), None).await?;
+    Ok(Arc::new(PluginClient { instance: Arc::new(instance), project }))
+}
+
+fn surroundings(role: Role, data_dir: PathBuf) -> Surroundings {
+    Surroundings { role, project: None, node: node(), data_dir, max_message_bytes: None }
 }
 
 /// Waits for the end of serving: by the shutdown, or because the plugin could not go on.

@@ -71,7 +71,7 @@ impl HostService {
             project: asking.project.or_else(|| call.project.clone()),
             principal: asking.principal.unwrap_or_else(|| self.principal.clone()),
             session: asking.session,
-            store: None,
+            store: call.store.clone(),
             deadline: None,
         };
         Ok((project, context, call))

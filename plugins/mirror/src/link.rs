@@ -6,7 +6,7 @@ use std::time::Duration;
 use fmail_plugin::futures::StreamExt;
 use fmail_plugin::serde_json::{self, Value, json};
 use fmail_plugin::tokio::sync::watch;
-use fmail_plugin::tokio::time::sleep;
+use fmail_plugin::tokio::time::{sleep, timeout};
 use fmail_plugin::{Caller, Error, ErrorKind, Host, Imported, LinkStatus, RelayStatus, Result, Timestamp, tracing};
 
 use crate::progress::Progress;
@@ -17,8 +17,9 @@ const BEGINNING: &str = "1970-01-01T00:00:00Z";
 const AGAIN: Duration = Duration::from_millis(100);
 /// The longest such wait.
 const LONGEST: Duration = Duration::from_secs(30);
-/// After so many messages it is written down how far the link is.
+/// After so many messages it is written down how far the link is, and after so long a silence.
 const WRITE_AFTER: u64 = 256;
+const WRITE_WITHIN: Duration = Duration::from_millis(500);
 
 /// Follows one project, and imports what arrives into another.
 pub struct Link {
@@ -66,21 +67,33 @@ impl Link {
             link.connected = true;
             link.problem = None;
         });
-        let mut brought = 0;
-        while let Some(event) = events.next().await {
-            let event: Value = serde_json::from_str(&event?)
+        let (mut brought, mut written) = (0, true);
+        loop {
+            let patience = if written { Duration::MAX } else { WRITE_WITHIN };
+            let event = match timeout(patience, events.next()).await {
+                Ok(Some(event)) => event?,
+                Ok(None) => return Ok(()),
+                Err(_) => {
+                    self.progress.write()?;
+                    (brought, written) = (0, true);
+                    continue;
+                }
+            };
+            let event: Value = serde_json::from_str(&event)
                 .map_err(|error| Error::internal(format!("an event of `relay` is not JSON: {error}")))?;
             if let Some(message) = event.get("msg") {
                 self.import(message).await?;
                 (brought, *wait) = (brought + 1, AGAIN);
             }
-            self.progress.reached(&self.pair(), event["cursor"].as_str());
+            if let Some(cursor) = event["cursor"].as_str() {
+                self.progress.reached(&self.pair(), Some(cursor));
+                written = false;
+            }
             if brought >= WRITE_AFTER {
-                brought = 0;
                 self.progress.write()?;
+                (brought, written) = (0, true);
             }
         }
-        Ok(())
     }
 
     async fn import(&self, message: &Value) -> Result<()> {

@@ -5,12 +5,12 @@ use fmail_plugin::futures::stream::{self, BoxStream};
 use fmail_plugin::futures::{SinkExt, StreamExt};
 use fmail_plugin::serde_json::{self, Value, json};
 use fmail_plugin::tokio::time::timeout;
-use fmail_plugin::{Caller, Error, ErrorKind, Reply, Result};
-use tokio_tungstenite::tungstenite::Message;
+use fmail_plugin::{Caller, Error, ErrorKind, Operation, Reply, Result};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
+use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use crate::config::{Config, PATIENCE};
@@ -28,6 +28,8 @@ pub async fn request(config: &Config, caller: &Caller, request: &str) -> Result<
     let head = next(config, &mut socket).await?;
     let value: Value = parsed(&head)?;
     match value.get("ok").and_then(Value::as_bool) {
+        // Who waits for a plain answer takes no stream.
+        Some(true) if !streams(request)? => Ok(Reply { head, events: None }),
         Some(true) => Ok(Reply { head, events: Some(events(config.clone(), socket)) }),
         // What is stored but perhaps not durable is told by the answer itself.
         Some(false) if value.get("id").is_some() => Ok(Reply { head, events: None }),
@@ -50,8 +52,22 @@ async fn connect(config: &Config) -> Result<Socket> {
         .max_message_size(Some(config.max_frame_bytes))
         .max_frame_size(Some(config.max_frame_bytes));
     let (socket, _) =
-        client_async_with_config(request, stream, Some(limits)).await.map_err(|error| unavailable(config, error))?;
+        client_async_with_config(request, stream, Some(limits)).await.map_err(|error| refused(config, error))?;
     Ok(socket)
+}
+
+/// Why the daemon did not let us in: in its own words, if it has any.
+fn refused(config: &Config, error: WsError) -> Error {
+    let WsError::Http(answer) = &error else { return unavailable(config, error) };
+    let why = answer.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+    if !matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return unavailable(config, format_args!("{error} {why}"));
+    }
+    Error::new(
+        ErrorKind::Denied,
+        format!("the daemon at ws://{} lets nobody in who has no right: {why}", config.address),
+    )
+    .help("set `token` in the section of this plugin to the one that the daemon has")
 }
 
 /// The request, which names its project as on any shared address.
@@ -63,8 +79,13 @@ fn for_project(caller: &Caller, request: &str) -> Result<String> {
     Ok(value.to_string())
 }
 
-/// What follows an answer, until its end. An operation without a stream has none, and its connection is closed with the
-/// stream that nobody reads.
+/// Whether a stream follows the answer to a request.
+fn streams(request: &str) -> Result<bool> {
+    let value: Value = parsed(request)?;
+    Ok(Operation::ALL.iter().any(|operation| value["cmd"] == operation.as_str() && operation.streams()))
+}
+
+/// What follows an answer, until its end.
 fn events(config: Config, socket: Socket) -> BoxStream<'static, Result<String>> {
     stream::unfold(Some((config, socket)), |open| async {
         let (config, mut socket) = open?;

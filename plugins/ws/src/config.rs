@@ -39,6 +39,8 @@ pub const SCHEMA: &str = r#"{
 
 /// How long a peer may take for the handshake, and to take a message.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a peer may take to go once it was told farewell.
+pub const PARTING: Duration = Duration::from_secs(1);
 /// A silent connection is asked for a sign of life after this, and given up after as long again.
 pub const PING_AFTER: Duration = Duration::from_secs(30);
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ::tokio::io::{AsyncReadExt, AsyncWriteExt};
 use ::tokio::net::TcpStream;
 use fmail_plugin::futures::stream::{SplitSink, SplitStream};
 use fmail_plugin::futures::{SinkExt, StreamExt};
@@ -11,11 +12,12 @@ use fmail_plugin::tokio::task::JoinSet;
 use fmail_plugin::tokio::time::{Instant, sleep_until, timeout};
 use fmail_plugin::{Caller, Error, ErrorKind, Host, Principal, Result, tokio, tracing};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
-use crate::config::{Config, PATIENCE, PING_AFTER};
+use crate::config::{Config, PARTING, PATIENCE, PING_AFTER};
 
 /// So many messages may wait to be written; whoever makes more waits.
 const WAITING: usize = 16;
@@ -64,9 +66,20 @@ impl Connection {
                         Some(Ok(Message::Binary(_))) => {
                             break CloseFrame { code: CloseCode::Unsupported, reason: "the protocol is text".into() };
                         }
-                        Some(Ok(Message::Close(_))) | None => return,
+                        Some(Ok(Message::Close(_))) => {
+                            // The farewell is answered by itself, with the next bytes that are written.
+                            let _ = timeout(PATIENCE, self.writer.flush()).await;
+                            return;
+                        }
+                        None => return,
                         Some(Ok(_)) => {}
-                        Some(Err(error)) => return tracing::debug!(%error, "a connection ended"),
+                        Some(Err(error)) => {
+                            tracing::debug!(%error, "a connection ended");
+                            match fault(&error) {
+                                Some(frame) => return self.part(frame).await,
+                                None => return,
+                            }
+                        }
                     }
                 }
                 Some(_) = running.join_next(), if !running.is_empty() => {}
@@ -103,7 +116,23 @@ impl Connection {
         // Streams do not end by themselves: who is still there then is told by the close.
         let _ = timeout(std::time::Duration::from_millis(500), rest).await;
         running.shutdown().await;
-        let _ = self.write(Message::Close(Some(farewell))).await;
+        self.part(farewell).await;
+    }
+
+    /// Says farewell, and waits a moment until the peer is gone: a connection that is closed while there is something to
+    /// read is reset, and the farewell with it.
+    async fn part(mut self, farewell: CloseFrame) {
+        if !self.write(Message::Close(Some(farewell))).await {
+            return;
+        }
+        let Ok(mut socket) = self.reader.reunite(self.writer) else { return };
+        let stream = socket.get_mut();
+        let rest = async {
+            let _ = stream.shutdown().await;
+            let mut bytes = [0; 4096];
+            while matches!(stream.read(&mut bytes).await, Ok(length) if length > 0) {}
+        };
+        let _ = timeout(PARTING, rest).await;
     }
 
     /// Runs one request beside the others.
@@ -122,6 +151,20 @@ impl Connection {
     async fn write(&mut self, message: Message) -> bool {
         matches!(timeout(PATIENCE, self.writer.send(message)).await, Ok(Ok(())))
     }
+}
+
+/// What to tell a peer that broke the rules; nothing to one that is gone.
+fn fault(error: &WsError) -> Option<CloseFrame> {
+    let code = match error {
+        WsError::Capacity(_) => CloseCode::Size,
+        WsError::Utf8(_) => CloseCode::Invalid,
+        WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => return None,
+        WsError::Protocol(_) => CloseCode::Protocol,
+        _ => return None,
+    };
+    // A reason has room for 123 bytes.
+    let reason: String = error.to_string().chars().take(60).collect();
+    Some(CloseFrame { code, reason: reason.into() })
 }
 
 /// Runs a request and writes its answer and what follows. When nobody reads any more, it is given up.

@@ -32,7 +32,7 @@ fn fresh(variable: &str, name: &str, package: &str) -> PathBuf {
         None => {
             let path = profile_directory().join(name);
             if is_stale(&path) {
-                build(name, package);
+                cargo_build(&["--package", package, "--bin", name]);
             }
             path
         }
@@ -40,7 +40,7 @@ fn fresh(variable: &str, name: &str, package: &str) -> PathBuf {
 }
 
 /// `target/<profile>`: the test executable lies in its `deps`.
-fn profile_directory() -> PathBuf {
+pub(crate) fn profile_directory() -> PathBuf {
     let executable = std::env::current_exe().expect("a test knows its own path");
     executable.ancestors().nth(2).expect("target/<profile>/deps/<test>").to_path_buf()
 }
@@ -54,7 +54,8 @@ fn is_stale(path: &Path) -> bool {
     sources.chain(of_plugins).any(|directory| newest(&directory) > Some(built))
 }
 
-fn newest(directory: &Path) -> Option<SystemTime> {
+/// When a file below a directory was last changed.
+pub(crate) fn newest(directory: &Path) -> Option<SystemTime> {
     let entries = std::fs::read_dir(directory).ok()?;
     let time_of = |entry: std::fs::DirEntry| match entry.file_type() {
         Ok(kind) if kind.is_dir() => newest(&entry.path()),
@@ -63,18 +64,15 @@ fn newest(directory: &Path) -> Option<SystemTime> {
     entries.flatten().filter_map(time_of).max()
 }
 
-fn build(name: &str, package: &str) {
-    build_with(package, &["--bin", name]);
-}
-
-fn build_with(package: &str, what: &[&str]) {
+/// Builds this in the test's own profile.
+pub(crate) fn cargo_build(what: &[&str]) {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(workspace()).args(["build", "--quiet", "--package", package]).args(what);
+    cargo.current_dir(workspace()).args(["build", "--quiet"]).args(what);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
     let status = cargo.status().expect("cargo starts");
-    assert!(status.success(), "cargo could not build {package}");
+    assert!(status.success(), "`cargo build {}` failed", what.join(" "));
 }
 
 /// The workspace: this crate is `tests/e2e` in it.
@@ -89,7 +87,7 @@ pub fn plugin_library(package: &str) -> PathBuf {
     let built = path.metadata().and_then(|metadata| metadata.modified()).ok();
     let sources = ["plugins/sdk", "plugins/abi", "fmail-api", &format!("plugins/{name}")].map(String::from);
     if built.is_none() || sources.iter().any(|source| newest(&workspace().join(source).join("src")) > built) {
-        build_with(package, &["--lib"]);
+        cargo_build(&["--package", package, "--lib"]);
     }
     path
 }

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::{Footprint, Running, Sandbox, forged_binary};
+use crate::{Fmail, Footprint, Running, Sandbox, forged_binary};
 
 /// A `forged` that serves a sandbox's project; killed when dropped.
 pub struct Daemon {
@@ -18,25 +18,47 @@ impl Daemon {
 
     /// Starts it and waits until it takes connections.
     pub fn start(sandbox: &Sandbox) -> Daemon {
-        Daemon::start_with(sandbox, &[])
+        Daemon::start_with(sandbox, |command| command)
     }
 
-    /// The same with these variables.
-    pub fn start_with(sandbox: &Sandbox, variables: &[(String, String)]) -> Daemon {
-        let command = sandbox.command(forged_binary());
-        let command = variables.iter().fold(command, |command, (name, value)| command.env(name, value));
-        let mut daemon = Daemon { running: command.spawn(), log: String::new() };
-        while !daemon.log.contains(" listening ") {
-            let line = daemon.running.stderr_line();
-            daemon.log.push_str(&line);
-            daemon.log.push('\n');
-        }
+    /// The same, made of another command than `forged` alone.
+    pub fn start_with(sandbox: &Sandbox, change: impl FnOnce(Fmail) -> Fmail) -> Daemon {
+        let running = change(sandbox.command(forged_binary())).spawn();
+        let mut daemon = Daemon { running, log: String::new() };
+        daemon.await_log(" listening ");
         daemon
+    }
+
+    /// Waits until its log has a line with this, and gives the first.
+    #[track_caller]
+    pub fn await_log(&mut self, part: &str) -> String {
+        loop {
+            if let Some(line) = self.log.lines().find(|line| line.contains(part)) {
+                return line.to_string();
+            }
+            let line = self.running.stderr_line();
+            self.log.push_str(&line);
+            self.log.push('\n');
+        }
+    }
+
+    /// Where it listens in this way, without `scheme://`.
+    #[track_caller]
+    pub fn address(&mut self, scheme: &str) -> String {
+        let scheme = format!("{scheme}://");
+        let line = self.await_log(&scheme);
+        let (_, address) = line.split_once(&scheme).expect("it was found");
+        address.split(['"', ' ']).next().unwrap_or_default().to_string()
     }
 
     /// What it holds of the machine now.
     pub fn footprint(&self) -> Footprint {
         Footprint::of(self.running.pid()).expect("the daemon runs")
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.running.pid()
     }
 
     /// Sends a signal.

@@ -22,6 +22,8 @@ use transcript::{Transcript, difference};
 struct Case {
     name: &'static str,
     run: fn(&Stage),
+    /// Whether it is one of those that together run every command.
+    is_of_the_few: bool,
     /// What the case prints on the files, once somebody has asked.
     reference: OnceLock<Result<Transcript, String>>,
 }
@@ -31,7 +33,8 @@ fn main() {
     let cases: &'static [Case] = Box::leak(cases::all().into_boxed_slice());
     let mut trials = Vec::new();
     for setup in SETUPS {
-        for case in cases {
+        let every = setup.every || fmail_e2e::full();
+        for case in cases.iter().filter(|case| every || case.is_of_the_few) {
             trials.push(Trial::test(format!("{}::{}", setup.name, case.name), move || check(setup, case)));
         }
     }

@@ -1,6 +1,4 @@
-//! The stores that the cases run on.
-
-use std::fs;
+//! The stores that the cases run on. Nothing but the configuration differs between them.
 
 use fmail_e2e::Sandbox;
 
@@ -10,29 +8,46 @@ pub struct Setup {
     pub name: &'static str,
     /// Whether a daemon runs while the case does.
     pub served: bool,
-    /// Puts in place what the store needs, and gives the variables that commands and daemon have.
-    pub prepare: fn(&Sandbox) -> Vec<(String, String)>,
+    /// Whether every case runs, or one of each kind unless `FMAIL_TEST_FULL` is set.
+    pub every: bool,
+    /// `mail.store`; nothing leaves it at what it is by itself.
+    store: Option<&'static str>,
+    /// `isolation` of the section of the store.
+    isolation: Option<&'static str>,
 }
 
-/// The first is what the others are compared with.
+/// The first is what the others are compared with. A store that only one process can see needs a daemon.
 pub const SETUPS: &[Setup] = &[
-    Setup { name: "files", served: false, prepare: nothing },
-    Setup { name: "files_through_forged", served: true, prepare: nothing },
-    Setup { name: "memory", served: true, prepare: memory },
+    Setup { name: "files", served: false, every: true, store: None, isolation: None },
+    Setup { name: "files_through_forged", served: true, every: true, store: None, isolation: None },
+    Setup { name: "memory", served: true, every: true, store: Some("memory"), isolation: None },
+    Setup { name: "sqlite", served: false, every: true, store: Some("sqlite"), isolation: None },
+    Setup { name: "sqlite_through_forged", served: true, every: true, store: Some("sqlite"), isolation: None },
+    apart("sqlite_apart", "sqlite", false),
+    apart("sqlite_apart_through_forged", "sqlite", true),
+    example("rust", "example-rust"),
+    apart("rust_apart", "example-rust", true),
+    example("c", "example-c"),
+    apart("c_apart", "example-c", true),
+    // A program is always a process of its own.
+    example("python", "example-python"),
 ];
 
-fn nothing(_: &Sandbox) -> Vec<(String, String)> {
-    Vec::new()
+/// An example, in the daemon's process if it can be.
+const fn example(name: &'static str, store: &'static str) -> Setup {
+    Setup { name, served: true, every: false, store: Some(store), isolation: None }
 }
 
-fn memory(sandbox: &Sandbox) -> Vec<(String, String)> {
-    configure(sandbox, "[mail]\nstore = \"memory\"\n");
-    Vec::new()
+/// A library in a process of its own.
+const fn apart(name: &'static str, store: &'static str, served: bool) -> Setup {
+    Setup { name, served, every: false, store: Some(store), isolation: Some("process") }
 }
 
-/// Writes the user's configuration: a project's own file may not name programs and paths.
-fn configure(sandbox: &Sandbox, text: &str) {
-    let directory = sandbox.home().join(".config/fmail");
-    fs::create_dir_all(&directory).expect("own directory");
-    fs::write(directory.join("config.toml"), text).expect("own file");
+impl Setup {
+    /// Writes the user's configuration.
+    pub fn prepare(&self, sandbox: &Sandbox) {
+        let Some(store) = self.store else { return };
+        let section = self.isolation.map(|isolation| format!("[mail.plugin.{store}]\nisolation = {isolation:?}"));
+        sandbox.configure(&format!("store = {store:?}"), &section.unwrap_or_default());
+    }
 }

@@ -10,7 +10,6 @@ use crate::transcript::Transcript;
 
 /// A project on one of the stores; its daemon, if it has one, ends with it.
 pub struct Stage {
-    variables: Vec<(String, String)>,
     transcript: Mutex<Transcript>,
     _daemon: Option<Daemon>,
     pub sandbox: Sandbox,
@@ -20,10 +19,10 @@ impl Stage {
     /// An empty project.
     pub fn new(setup: &Setup) -> Stage {
         let sandbox = Sandbox::new();
-        let variables = (setup.prepare)(&sandbox);
-        let daemon = setup.served.then(|| Daemon::start_with(&sandbox, &variables));
+        setup.prepare(&sandbox);
+        let daemon = setup.served.then(|| Daemon::start(&sandbox));
         let transcript = Mutex::new(Transcript::of(&sandbox.path()));
-        let stage = Stage { variables, transcript, _daemon: daemon, sandbox };
+        let stage = Stage { transcript, _daemon: daemon, sandbox };
         // Who creates the project is told so. Here that was the daemon or is nobody in particular.
         stage.command("nobody", &["init"]).ok();
         stage
@@ -36,14 +35,12 @@ impl Stage {
 
     /// A command of an agent; what it prints is not recorded.
     pub fn command(&self, agent: &str, args: &[&str]) -> Fmail {
-        let command = self.sandbox.agent(agent).args(args);
-        self.variables.iter().fold(command, |command, (name, value)| command.env(name, value))
+        self.sandbox.agent(agent).args(args)
     }
 
     /// A command without a name of its own; what it prints is not recorded.
     pub fn nameless(&self, args: &[&str]) -> Fmail {
-        let command = self.sandbox.fmail().args(args);
-        self.variables.iter().fold(command, |command, (name, value)| command.env(name, value))
+        self.sandbox.fmail().args(args)
     }
 
     /// Runs a command to its end, whatever that is.

@@ -62,6 +62,11 @@ pub fn build_release_of(packages: &[&str]) -> Result<PathBuf> {
     Ok(target().join("release/fmail"))
 }
 
+/// Builds plugins with optimisation; they lie beside the programs.
+pub fn build_release_plugins(packages: &[&str]) -> Result<()> {
+    packages.iter().try_for_each(|package| run(&mut cargo(&["build", "--release", "--package", package, "--lib"])))
+}
+
 /// Builds every program and every plugin of the workspace as the tests use it and says where `fmail` is; the others lie
 /// beside it.
 ///

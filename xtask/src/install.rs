@@ -32,13 +32,19 @@ struct Item {
 /// What `fmail plugin check` and `bench` run; it has no man page of its own, since fmail's tell of it.
 const CHECK: &str = "fmail-plugin-check";
 
-/// Where plugins will be looked for. It is installed empty.
+/// Where plugins are looked for.
 const PLUGINS: &str = "lib/fmail/plugins";
+
+/// The plugins that come with fmail, by their crates.
+const OURS: [&str; 3] = ["fmail-sqlite", "fmail-ws", "fmail-mirror"];
 
 impl Install {
     /// Builds and installs.
     pub fn run(&self) -> Result<()> {
         let program = if self.debug { cargo::build_debug()? } else { cargo::build_release()? };
+        if !self.debug {
+            cargo::build_release_plugins(&OURS)?;
+        }
         let mut items = Vec::new();
         for command in [fmail_cli::command(), forged::command()] {
             let program = program.with_file_name(command.get_name());
@@ -50,6 +56,14 @@ impl Install {
         let check = program.with_file_name(CHECK);
         let content = fs::read(&check).map_err(doing("reading", &check))?;
         items.push(Item { path: Path::new("bin").join(CHECK), content, mode: 0o755 });
+        for library in OURS.map(|name| format!("lib{}.so", name.replace('-', "_"))) {
+            let built = program.with_file_name(&library);
+            let content = fs::read(&built).map_err(doing("reading", &built))?;
+            items.push(Item { path: Path::new(PLUGINS).join(library), content, mode: 0o755 });
+        }
+        let header = cargo::workspace().join("plugins/sdk/include/fmail_plugin.h");
+        let content = fs::read(&header).map_err(doing("reading", &header))?;
+        items.push(Item { path: "include/fmail_plugin.h".into(), content, mode: 0o644 });
         items.extend(documents()?);
         let manifest = install(&self.prefix, &items)?;
         println!("installed {} files under {}", manifest.files.len(), self.prefix.display());
@@ -167,12 +181,16 @@ fn documents() -> Result<Vec<Item>> {
     let mut files =
         ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"].map(|name| workspace.join(name)).to_vec();
     let docs = workspace.join("docs");
-    for entry in fs::read_dir(&docs).map_err(doing("reading", &docs))? {
-        files.push(entry.map_err(doing("reading", &docs))?.path());
+    for directory in [docs.clone(), docs.join("plugins")] {
+        for entry in fs::read_dir(&directory).map_err(doing("reading", &directory))? {
+            files.push(entry.map_err(doing("reading", &directory))?.path());
+        }
     }
     let item = |file: &PathBuf| {
         let content = fs::read(file).map_err(doing("reading", file))?;
-        let path = Path::new("share/doc/fmail").join(file.file_name().unwrap_or_default());
+        // The documents link to each other as they stand in the repository.
+        let below = file.strip_prefix(&docs).unwrap_or(Path::new(file.file_name().unwrap_or_default()));
+        let path = Path::new("share/doc/fmail").join(below);
         Ok(Item { path, content, mode: 0o644 })
     };
     files.iter().filter(|file| file.is_file()).map(item).collect()

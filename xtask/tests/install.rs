@@ -54,12 +54,19 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
         "share/bash-completion/completions/forged",
         "share/zsh/site-functions/_forged",
         "share/fish/vendor_completions.d/forged.fish",
+        "include/fmail_plugin.h",
+        "lib/fmail/plugins/libfmail_sqlite.so",
         "share/doc/fmail/README.md",
+        "share/doc/fmail/plugins/guide.md",
         "share/fmail/install-manifest.txt",
     ] {
         assert!(fs::metadata(prefix.join(file)).is_ok_and(|metadata| metadata.len() > 0), "{file}");
     }
-    assert_eq!(fs::read_dir(prefix.join("lib/fmail/plugins")).unwrap().count(), 0);
+    let plugins = Command::new(prefix.join("bin/fmail")).args(["plugin", "list", "--json"]).output().unwrap();
+    let plugins = String::from_utf8_lossy(&plugins.stdout).into_owned();
+    for name in ["sqlite", "ws", "mirror"] {
+        assert!(plugins.contains(&format!("lib/fmail/plugins/libfmail_{name}.so")), "{name}: {plugins}");
+    }
     let manifest = fs::read_to_string(prefix.join("share/fmail/install-manifest.txt")).unwrap();
     assert!(!manifest.contains(scratch.path().to_str().unwrap()), "the list does not depend on the place");
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use fmail_e2e::{DEADLINE, Daemon, Fmail, Sandbox, Wire, eventually};
 use serde_json::{Value, json};
@@ -219,6 +220,17 @@ fn a_daemon_that_is_killed_loses_nothing() {
         }
     }
     daemon.stop();
+}
+
+/// The host waited for the relay's own stream of statuses, for as long as it may take to end.
+#[test]
+fn a_daemon_with_a_relay_ends_at_once() {
+    let two = Two::new();
+    let mut daemon = two.serve();
+    daemon.await_log("connected=true");
+    let began = Instant::now();
+    daemon.stop();
+    assert!(began.elapsed() < Duration::from_secs(8), "it took {:?}", began.elapsed());
 }
 
 #[test]

@@ -98,6 +98,7 @@ fn call(mut fields: Fields) -> Result<Call> {
     let store = fields.text("store")?;
     let one_message = mail::mark_of(operation).is_some() && fields.has("id");
     let request = request(operation, fields, &agent)?;
+    debug_assert_eq!(operation.streams(), request.streams(), "{command}");
     let form = match &request {
         Request::Reply(_) => Form::WithMessage,
         Request::Send(send) if send.echo => Form::WithMessage,

@@ -30,8 +30,8 @@ fn commands_reach_their_daemon_through_a_plugin() {
         sandbox.send("alice", "@bob", "for bob");
         let inbox = sandbox.agent("bob").args(["inbox", "--json"]).ok();
         assert_eq!(inbox.json_lines().len(), 1, "{inbox}");
-        sandbox.agent("bob").args(["reserve", "src/**"]).ok();
-        sandbox.agent("alice").args(["reserve", "src/main.rs"]).run().says(&["bob"]);
+        sandbox.agent("bob").args(["reserve", "--exclusive", "src/**"]).ok();
+        sandbox.agent("alice").args(["reserve", "--exclusive", "src/main.rs"]).run().says(&["bob"]);
         sandbox.agent("alice").args(["send", "a/b", "x"]).fails(3);
         assert_eq!(sandbox.bodies("bob", &[]), ["over ws", "while it is watched", "for bob"]);
         daemon.stop();

@@ -31,7 +31,7 @@ impl Place {
         let project = project_at(self.root.path())?;
         let data_dir = plugin::data_dir(&project, self.chosen.plugin.name.as_str())?;
         let of_project = (role == Role::Store).then(|| ("suite".to_string(), project.root.clone()));
-        Ok(Surroundings { role, project: of_project, node: "suite".into(), data_dir })
+        Ok(Surroundings { role, project: of_project, node: "suite".into(), data_dir, max_message_bytes: None })
     }
 }
 

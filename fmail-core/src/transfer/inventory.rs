@@ -30,7 +30,7 @@ impl Inventory {
         let mut known = HashMap::new();
         while let Some(delivery) = next_message(&mut messages, tell).await? {
             known.insert(delivery.message.id, hash(delivery.line()));
-            if known.len() as u64 % STEP == 0 {
+            if (known.len() as u64).is_multiple_of(STEP) {
                 tell(told(known.len() as u64));
             }
         }

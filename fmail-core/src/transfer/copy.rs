@@ -125,7 +125,7 @@ impl Copy<'_> {
                     }
                 }
             }
-            if report.messages.total % STEP == 0 {
+            if report.messages.total.is_multiple_of(STEP) {
                 tell(Progress::Planned(report.messages.total));
             }
         }
@@ -173,7 +173,7 @@ impl Copy<'_> {
     /// Copies messages in the order in which they came, then those that came meanwhile; tells how many were new.
     async fn messages(&self, known: &Inventory, tell: Tell<'_>) -> Result<u64> {
         let mut since = None;
-        let mut copied = 0;
+        let mut copied: u64 = 0;
         for round in 0..ROUNDS {
             let query = Query { since: since.take(), order: Order::Arrival, ..Query::default() };
             let scan = match self.from.scan(query).await {
@@ -189,7 +189,7 @@ impl Copy<'_> {
                     continue;
                 }
                 copied += u64::from(self.message(&delivery).await?);
-                if copied % STEP == 0 {
+                if copied.is_multiple_of(STEP) {
                     tell(Progress::Messages(copied));
                 }
             }
@@ -240,7 +240,7 @@ impl Copy<'_> {
     /// Copies records; tells how many were written. The horizon comes last: behind it no old message is taken.
     async fn records(&self, marker: &mut Marker, tell: Tell<'_>) -> Result<u64> {
         let writer = self.writer();
-        let (mut seen, mut written) = (0, 0);
+        let (mut seen, mut written) = (0_u64, 0_u64);
         let (mut batch, mut horizon) = (Batch::default(), None);
         let mut gone: Vec<RecordKey> = marker.keys().cloned().collect();
         let mut records = self.from.list("").await?;

@@ -40,7 +40,7 @@ pub async fn export(store: &dyn Store, clock: &dyn Clock, to: &mut dyn Write, te
     while let Some(delivery) = next_message(&mut messages, tell).await? {
         file.line(&Line::Message(&*delivery.message))?;
         exported.messages += 1;
-        if exported.messages % STEP == 0 {
+        if exported.messages.is_multiple_of(STEP) {
             tell(Progress::Messages(exported.messages));
         }
     }

@@ -175,7 +175,7 @@ impl Import<'_> {
                 Err(error) => Err(error),
             };
             self.passed(written.map_err(|error| placed(number, error)), &mut report)?;
-            if number % STEP == 0 {
+            if number.is_multiple_of(STEP) {
                 tell(Progress::Messages(report.new + report.duplicate + report.relocated));
             }
         }

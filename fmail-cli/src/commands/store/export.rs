@@ -49,9 +49,10 @@ impl Export {
             if let Some(error) = out.failed {
                 return Err(stopped(error));
             }
-            return Ok(tell(&written?, "standard output"));
+            tell(&written?, "standard output");
+            return Ok(());
         };
-        let exported = self.into_file(path, write)?;
+        let exported = self.write_file(path, write)?;
         tell(&exported, &path.display().to_string());
         if self.json {
             let mut output = Output::stdout();
@@ -62,7 +63,7 @@ impl Export {
     }
 
     /// Writes beside the file and puts it in its place when it is whole.
-    fn into_file(&self, path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<Exported>) -> Result<Exported> {
+    fn write_file(&self, path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<Exported>) -> Result<Exported> {
         let failed = |error: io::Error| Error::io(format_args!("cannot write `{}`", path.display()), &error);
         if !self.force && fs::symlink_metadata(path).is_ok() {
             return Err(there_already(path));

@@ -58,7 +58,7 @@ pub(super) struct Greeted {
 
 /// What leads to it.
 enum Line {
-    Conversation(Conversation),
+    Conversation(Box<Conversation>),
     Plugin(Reached),
 }
 
@@ -174,7 +174,7 @@ impl Daemons {
 
 impl Greeted {
     fn over(conversation: Conversation, context: Context) -> Greeted {
-        Greeted { line: Line::Conversation(conversation), context }
+        Greeted { line: Line::Conversation(Box::new(conversation)), context }
     }
 
     /// Asks, and gives the daemon the time that a command has which can do without it.
@@ -182,7 +182,7 @@ impl Greeted {
         match self.line {
             Line::Conversation(mut conversation) => {
                 let answer = conversation.wait(ANSWER).and_then(|()| conversation.ask(&self.context, request));
-                understood(conversation, &self.context, request, answer)
+                understood(*conversation, &self.context, request, answer)
             }
             Line::Plugin(reached) => reached.ask(&self.context, request),
         }
@@ -193,7 +193,7 @@ impl Greeted {
         match self.line {
             Line::Conversation(mut conversation) => {
                 let answer = conversation.ask_at_length(&self.context, request);
-                understood(conversation, &self.context, request, answer)
+                understood(*conversation, &self.context, request, answer)
             }
             Line::Plugin(reached) => reached.ask(&self.context, request),
         }

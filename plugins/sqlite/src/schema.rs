@@ -181,7 +181,9 @@ struct Found {
     tables: i64,
 }
 
+/// All of one moment: while another process makes the tables, two questions could see them half as nobody's and half as ours.
 fn identify(connection: &Connection) -> rusqlite::Result<Found> {
+    let _moment = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let number = |sql: &str| connection.query_row(sql, (), |row| row.get(0));
     Ok(Found {
         application: number("PRAGMA application_id")?,

@@ -179,7 +179,7 @@ fn a_receipt_is_the_senders(stage: &Stage) {
 
 fn mail_that_expired_is_not_unread(stage: &Stage) {
     stage.ok("bob", &["register", "bob"]);
-    let id = stage.ok("alice", &["send", "@bob", "soon useless", "--expires", "1s"]).stdout;
+    let id = stage.ok("alice", &["send", "@bob", "soon useless", "--expires", "3s"]).stdout;
     // It expires by the clock; nothing tells when that has come.
     fmail_e2e::eventually(30, "the message expires", || {
         (stage.command("bob", &["check"]).run().code == 1).then_some(())

@@ -76,11 +76,11 @@ fn load(settings: &PluginSettings, kind: PluginKind) -> Result<Plugin> {
     tokio::task::block_in_place(|| Plugin::load(settings, kind))
 }
 
+/// A plugin, the projects that name it, and the directory that is its own.
+type Group = (PluginSettings, Arc<dyn Host>, PathBuf);
+
 /// Each plugin once, with the projects that name it so and a directory of its own, in the first of them.
-fn grouped(
-    projects: &[Opened],
-    named: impl Fn(&Opened) -> &Vec<PluginSettings>,
-) -> Result<Vec<(PluginSettings, Arc<dyn Host>, PathBuf)>> {
+fn grouped(projects: &[Opened], named: impl Fn(&Opened) -> &Vec<PluginSettings>) -> Result<Vec<Group>> {
     let mut groups: Vec<(PluginSettings, Vec<&Opened>)> = Vec::new();
     for project in projects {
         for settings in named(project) {

@@ -62,6 +62,8 @@ fn watch_begins_at_the_end(stage: &Stage) {
 }
 
 fn watch_shows_topics_and_the_own_mailbox_only(stage: &Stage) {
+    // A sender is told of who is not known, and a watch that begins becomes known at any moment.
+    stage.ok("bob", &["register", "bob"]);
     let watch = stage.start("bob", &["watch", "--since", "1h", "--count", "3", "--json"]);
     stage.send("alice", "@carol", "not for bob");
     stage.send("alice", "task", "for everybody");
@@ -71,6 +73,8 @@ fn watch_shows_topics_and_the_own_mailbox_only(stage: &Stage) {
 }
 
 fn a_watch_of_one_topic_shows_no_other(stage: &Stage) {
+    // A sender is told of who is not known, and a watch that begins becomes known at any moment.
+    stage.ok("bob", &["register", "bob"]);
     let watch = stage.start("bob", &["watch", "build", "--since", "1h", "--count", "2"]);
     stage.send("alice", "task", "another topic");
     stage.send("alice", "build", "one");

@@ -12,6 +12,7 @@
 //! | `leases` | all reservations, in one record: a conflict between globs needs one compare-and-swap | shown, not merged |
 //! | `horizon` | the time below which `gc` has removed everything | the later wins |
 //! | `tombstones/<day>` | single messages that were deleted | union |
+//! | `transfer` | an unfinished `fmail store copy` into this store | local |
 
 use std::fmt;
 use std::str::FromStr;

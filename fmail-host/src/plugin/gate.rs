@@ -39,6 +39,8 @@ struct State {
     /// Who is inside, the longest first.
     inside: Vec<Inside>,
     slow: bool,
+    /// Whether somebody waits for the last one to leave. To wake nobody would cost every call a system call.
+    awaited: bool,
 }
 
 struct Inside {
@@ -68,7 +70,7 @@ pub enum Entry<'a> {
 impl Gate {
     /// A door that is not open yet. `blocks` is told once, when a function is first seen to block.
     pub fn new(blocks: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
-        let state = State { phase: Phase::Waiting, next: 0, inside: Vec::new(), slow: false };
+        let state = State { phase: Phase::Waiting, next: 0, inside: Vec::new(), slow: false, awaited: false };
         Gate { state: Mutex::new(state), left: Condvar::new(), blocks: Box::new(blocks) }
     }
 
@@ -130,6 +132,7 @@ impl Gate {
     pub fn wait_until_empty(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while !state.inside.is_empty() {
+            state.awaited = true;
             state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -174,8 +177,9 @@ impl State {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        let (blocking, empty) = self.gate.with(|state| (state.dismiss(self.number), state.inside.is_empty()));
-        if empty {
+        let (blocking, awaited) =
+            self.gate.with(|state| (state.dismiss(self.number), state.awaited && state.inside.is_empty()));
+        if awaited {
             self.gate.left.notify_all();
         }
         self.gate.tell(blocking);

@@ -118,10 +118,12 @@ impl Check {
         Ok(all)
     }
 
-    /// Runs the cases, as many at once as there are processors, and tells of them in their order.
+    /// Runs the cases, as many at once as there are processors, and tells of them in their order. Those of a transport run
+    /// one after the other: its address is one for all of them.
     fn run_all(&self, all: &[AnyCase], mut tell: impl FnMut(&AnyCase, Finished) -> Result<()>) -> Result<()> {
         let next = AtomicUsize::new(0);
-        let workers = thread::available_parallelism().map_or(1, usize::from).min(8);
+        let address = all.iter().any(|case| case.rule.starts_with('T'));
+        let workers = if address { 1 } else { thread::available_parallelism().map_or(1, usize::from).min(8) };
         let (sender, receiver) = channel();
         thread::scope(|scope| {
             for _ in 0..workers {

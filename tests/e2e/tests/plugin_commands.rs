@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use fmail_e2e::{fmail_binary, plugin_check_binary, workspace};
+use fmail_e2e::{fmail_binary, plugin_check_binary, plugins, workspace};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -266,4 +266,13 @@ fn the_guide_runs_as_it_stands() {
     let output = desk.command(Path::new("sh"), &["-euc", &script]).env("PATH", path).output().unwrap();
     let text = shown(&output);
     assert!(output.status.success() && text.contains("mystore: ") && text.contains(" 0 failed"), "{text}");
+}
+
+#[test]
+fn the_plugins_that_come_with_fmail_keep_their_rules() {
+    let desk = Desk::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    desk.passes(&plugins().join("libfmail_sqlite.so"), &[], 170);
+    desk.passes(&plugins().join("libfmail_ws.so"), &["--set", &format!("config.address={free}")], 9);
+    desk.passes(&plugins().join("libfmail_mirror.so"), &["--pair"], 6);
 }

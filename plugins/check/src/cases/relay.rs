@@ -100,8 +100,9 @@ fn unpaired(pair: bool) -> Option<Outcome> {
     (!pair).then(|| Outcome::Skipped(reason.into()))
 }
 
-fn life(which: &Which, _: bool) -> Verdict<Outcome> {
-    let (bench, host) = (Bench::new(which)?, Hosted::new(&["one"]));
+fn life(which: &Which, pair: bool) -> Verdict<Outcome> {
+    let projects: &[&str] = if pair { &["one", "two"] } else { &["one"] };
+    let (bench, host) = (Bench::new(which)?, Hosted::new(projects));
     for _ in 0..2 {
         let running = bench.run(&host)?;
         bench.finish(running)?;

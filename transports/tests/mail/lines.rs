@@ -84,9 +84,9 @@ fn mail_that_cannot_be_understood_is_an_error_and_not_a_message() {
 fn every_operation_has_its_line() {
     let fields = json!({
         "agent": "a", "to": "b", "body": 1, "days": 1, "id": "0001", "query": "q", "paths": ["p"], "ttl_seconds": 1,
-        "text": "t",
+        "text": "t", "msg": {"id": "20260110-153000-0001", "from": "a", "to": "t", "body": 1},
     });
-    let without = [Operation::Digest, Operation::Fetch, Operation::Import, Operation::Records];
+    let without = [Operation::Digest, Operation::Fetch, Operation::Records];
     for operation in Operation::ALL {
         let mut line = fields.clone();
         line["cmd"] = operation.as_str().into();

@@ -57,13 +57,19 @@ def serve_one(peer):  # what a client does wrong, or its end, concerns nobody el
         answers.pop(number), streaming.discard(number), peers.pop(peer, None)
         peer.close()
 
+def heard(number, verb):  # for a call of ours; one that is over meanwhile hears nothing
+    if said := answers.get(number): said.put(verb)
+
 def shutdown():  # streams end now, and who has not asked yet; other calls are answered
     os.unlink(path)
     listener.shutdown(socket.SHUT_RDWR)
-    for number in list(streaming): answers[number].put({"status": END})
-    for peer in list(peers): peer.shutdown(socket.SHUT_RD)
+    for number in list(streaming): heard(number, {"status": END})
+    for peer in list(peers):
+        try: peer.shutdown(socket.SHUT_RD)
+        except OSError: pass  # it has gone by itself
 
 def request(call, verb):  # the client's side
+    credit = credits[call]
     try:
         with socket.socket(socket.AF_UNIX) as peer:
             peer.connect(path)
@@ -76,8 +82,8 @@ def request(call, verb):  # the client's side
                 body = json.loads(body)
                 if word == "answer": return say(done=call, body=body)
                 if word == "error": return say(done=call, status=-8, body=body)
-                while not credits[call].acquire(timeout=1): pass
-                if call not in credits: return  # given up meanwhile
+                while call in credits and not credit.acquire(timeout=1): pass
+                if call not in credits: return say(done=call, status=-7)  # given up meanwhile
                 say(item=call, body=body)
             say(done=call, status=END if word else UNAVAILABLE)
     except OSError as error: say(done=call, status=UNAVAILABLE, body=f"nobody answers on {path}: {error}")
@@ -98,5 +104,7 @@ for verb in map(json.loads, sys.stdin.buffer):
             shutdown()
             say(done=number, body={})
         case {"call": number}: say(done=number, status=UNSUPPORTED, body="no such method")
-        case {"pull": number, "n": n} if number in credits: credits[number].release(n)
-        case {"done": number} | {"item": number} if number in answers: answers[number].put(verb)
+        case {"pull": number, "n": n}:
+            if credit := credits.get(number): credit.release(n)
+        case {"cancel": number}: credits.pop(number, None)
+        case {"done": number} | {"item": number}: heard(number, verb)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fmail_abi::Calls;
 use fmail_api::{Error, ErrorKind, Result};
-use fmail_host::plugin::{Instance, Manifest, Process, Program, cost_of_calls};
+use fmail_host::plugin::{Instance, Manifest, Process, Program};
 use futures::StreamExt;
 use futures::executor::block_on;
 
@@ -190,25 +190,4 @@ fn it_is_a_command_for_the_host_alone() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("the library's file is expected"));
     let help = Command::new(env!("CARGO_BIN_EXE_fmail")).arg("--help").output().unwrap();
     assert!(!String::from_utf8_lossy(&help.stdout).contains("plugin-host"));
-}
-
-#[test]
-#[ignore = "prints figures: cargo test --release -p fmail-cli --test plugin_host figures -- --ignored --nocapture"]
-fn figures() {
-    let (_directory, library) = built("good");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let python = root.join("plugins/examples/python-memory/fmail-plugin-example-python");
-    let python = Program::new("python", vec![python.into()], LONG).unwrap();
-    let body = "x".repeat(297);
-    for (name, instance, method, request) in [
-        ("library in a child", start(&library, LONG).unwrap(), "echo", body.as_str()),
-        ("Python", start_program(python).unwrap(), "read", "0 1 1"),
-    ] {
-        for in_flight in [1, 64] {
-            let cost = || block_on(cost_of_calls(&instance, 5000, in_flight, method, request.as_bytes())).unwrap();
-            cost();
-            println!("{name}, {in_flight} in flight: {:.1?} a call", cost());
-        }
-        block_on(instance.close(LONG)).unwrap();
-    }
 }

@@ -17,12 +17,29 @@
 //!
 //! #[async_trait]
 //! impl Log for Notes {
-//!     # fn facts(&self) -> LogFacts { unimplemented!() }
-//!     # async fn append(&self, at: u64, text: String) -> Result<()> { unimplemented!() }
-//!     # async fn read(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>> { unimplemented!() }
-//!     # async fn discard(&self, positions: &[u64]) -> Result<()> { unimplemented!() }
-//!     # async fn health(&self) -> Result<Health> { unimplemented!() }
-//!     // append, read, discard, health
+//!     fn facts(&self) -> LogFacts {
+//!         LogFacts { name: "notes".into(), shared: false, durable: false, max_message_bytes: 1 << 20 }
+//!     }
+//!     async fn append(&self, at: u64, text: String) -> Result<()> {
+//!         let mut notes = self.0.lock().unwrap();
+//!         let next = notes.last().map_or(1, |last| last.position + 1);
+//!         if at != next {
+//!             return Err(Error::new(ErrorKind::Conflict, format!("the next position is {next}, not {at}")));
+//!         }
+//!         notes.push(LogEntry { position: at, text });
+//!         Ok(())
+//!     }
+//!     async fn read(&self, after: u64, limit: usize) -> Result<Vec<LogEntry>> {
+//!         let notes = self.0.lock().unwrap();
+//!         Ok(notes.iter().filter(|note| note.position > after).take(limit).cloned().collect())
+//!     }
+//!     async fn discard(&self, positions: &[u64]) -> Result<()> {
+//!         self.0.lock().unwrap().retain(|note| !positions.contains(&note.position));
+//!         Ok(())
+//!     }
+//!     async fn health(&self) -> Result<Health> {
+//!         Ok(Health { writable: true, detail: String::new() })
+//!     }
 //! }
 //! ```
 //!

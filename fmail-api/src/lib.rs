@@ -24,6 +24,7 @@
 
 mod error;
 mod event;
+mod foreign;
 mod hash;
 mod id;
 mod lease;

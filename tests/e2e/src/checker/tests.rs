@@ -151,6 +151,7 @@ fn what_is_left_behind_is_found() {
     let project = Project::new();
     fs::create_dir(project.top.path().join("tmp")).unwrap();
     fs::write(project.top.path().join("tmp/message"), "").unwrap();
+    fs::write(project.top.path().join("tmp/record"), "the next replacement takes this one away").unwrap();
     project.finds(&["left behind: tmp/message"]);
     let project = Project::new();
     project.put(&json!({"id": "20200110-153000-0005", "from": "jq", "to": "task", "body": "old"}));

@@ -12,6 +12,9 @@ mod sync {
     pub use loom::sync::{Condvar, Mutex};
 }
 
+#[path = "../src/plugin/moment.rs"]
+mod moment;
+
 #[path = "../src/plugin/gate.rs"]
 #[allow(dead_code, reason = "the model needs only a part of it")]
 mod gate;

@@ -7,8 +7,9 @@
 //! No lock is held while someone is inside, so those inside may enter again.
 
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::moment::Moment;
 use super::sync::{Condvar, Mutex};
 
 /// A function of a plugin that takes longer than this blocks: rule 5 of `fmail_plugin.h`.
@@ -46,7 +47,7 @@ struct State {
 struct Inside {
     number: u64,
     function: &'static str,
-    since: Instant,
+    since: Moment,
     /// May take its time: the functions that make and end an instance are called on threads of their own.
     patient: bool,
 }
@@ -155,7 +156,7 @@ impl Gate {
 impl State {
     fn admit(&mut self, function: &'static str, patient: bool) -> u64 {
         self.next += 1;
-        self.inside.push(Inside { number: self.next, function, since: Instant::now(), patient });
+        self.inside.push(Inside { number: self.next, function, since: Moment::now(), patient });
         self.next
     }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use super::moment::Moment;
 
 /// The life of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub struct Ledger(Mutex<Book>);
 struct Book {
     life: Life,
     next: u64,
-    begun: BTreeMap<u64, (&'static str, Instant)>,
+    begun: BTreeMap<u64, (&'static str, Moment)>,
     /// Waits for the last call to end.
     closer: Option<Waker>,
 }
@@ -54,7 +56,7 @@ impl Ledger {
         }
         book.next += 1;
         let number = book.next;
-        book.begun.insert(number, (method, Instant::now()));
+        book.begun.insert(number, (method, Moment::now()));
         drop(book);
         Ok(Ticket { ledger: self.clone(), number })
     }

@@ -21,6 +21,7 @@ mod library;
 mod loaded;
 mod log;
 mod manifest;
+mod moment;
 mod name;
 mod opened;
 mod process;

@@ -90,8 +90,8 @@ impl Calls {
 
     /// Makes a call. It has begun when this returns, and perhaps been answered.
     pub fn call(self: &Arc<Self>, peer: &Arc<dyn Peer>, method: &str, context: &[u8], request: &[u8]) -> Call {
-        let call = self.register(peer);
-        if call.pending() {
+        let (call, open) = self.register(peer);
+        if open {
             peer.call(call.id, method, context, request);
         }
         call
@@ -99,8 +99,8 @@ impl Calls {
 
     /// Makes a call that streams.
     pub fn stream(self: &Arc<Self>, peer: &Arc<dyn Peer>, method: &str, context: &[u8], request: &[u8]) -> Items {
-        let call = self.register(peer);
-        if call.pending() {
+        let (call, open) = self.register(peer);
+        if open {
             lock(&call.slot.0).credit = WINDOW;
             peer.call(call.id, method, context, request);
             peer.pull(call.id, WINDOW);
@@ -110,24 +110,26 @@ impl Calls {
 
     /// Gives out a number for something that is no `call`, such as the making of an instance: `begin` starts it.
     pub fn begin(self: &Arc<Self>, peer: &Arc<dyn Peer>, begin: impl FnOnce(u64)) -> Call {
-        let call = self.register(peer);
-        if call.pending() {
+        let (call, open) = self.register(peer);
+        if open {
             begin(call.id);
         }
         call
     }
 
-    fn register(self: &Arc<Self>, peer: &Arc<dyn Peer>) -> Call {
+    /// Enters a call; false: the table is closed, and the call is answered.
+    fn register(self: &Arc<Self>, peer: &Arc<dyn Peer>) -> (Call, bool) {
         let slot = Arc::new(Slot(Mutex::default()));
         let mut table = lock(&self.table);
         table.last += 1;
         let id = table.last;
+        let open = table.closed.is_none();
         match &table.closed {
             Some(answer) => lock(&slot.0).answer = Some(answer.clone()),
             None => drop(table.open.insert(id, slot.clone())),
         }
         drop(table);
-        Call { id, slot, calls: self.clone(), peer: peer.clone() }
+        (Call { id, slot, answered: false, calls: self.clone(), peer: peer.clone() }, open)
     }
 
     /// The other side answers.
@@ -258,6 +260,8 @@ fn wake(waker: Option<Waker>) {
 pub struct Call {
     id: u64,
     slot: Arc<Slot>,
+    /// The answer was taken: there is nothing left to give up.
+    answered: bool,
     calls: Arc<Calls>,
     peer: Arc<dyn Peer>,
 }
@@ -266,10 +270,6 @@ impl Call {
     /// The number of the call.
     pub fn id(&self) -> u64 {
         self.id
-    }
-
-    fn pending(&self) -> bool {
-        lock(&self.slot.0).answer.is_none()
     }
 
     /// Takes the next item, or the answer once no item is left.
@@ -300,10 +300,12 @@ impl Call {
 impl Future for Call {
     type Output = Answer;
 
-    fn poll(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Answer> {
         let mut progress = lock(&self.slot.0);
         if let Some(answer) = progress.answer.take() {
+            drop(progress);
             // Polled again it would wait for ever, as a future that was ready may.
+            self.answered = true;
             return Poll::Ready(answer);
         }
         wait(progress, task);
@@ -314,7 +316,7 @@ impl Future for Call {
 impl Drop for Call {
     fn drop(&mut self) {
         // Only a call that nobody has answered needs to be given up, and only once.
-        if self.calls.forget(self.id) {
+        if !self.answered && self.calls.forget(self.id) {
             self.peer.cancel(self.id);
         }
     }

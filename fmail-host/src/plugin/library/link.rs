@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -82,8 +82,8 @@ impl Asked<'_> {
 
 /// The addresses that were given out as `fm_host`. A plugin that hands back another one is not listened to, and nothing is
 /// read from there.
-fn given() -> &'static RwLock<HashSet<usize>> {
-    static GIVEN: OnceLock<RwLock<HashSet<usize>>> = OnceLock::new();
+fn given() -> &'static RwLock<BTreeSet<usize>> {
+    static GIVEN: OnceLock<RwLock<BTreeSet<usize>>> = OnceLock::new();
     GIVEN.get_or_init(RwLock::default)
 }
 

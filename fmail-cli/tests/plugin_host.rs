@@ -49,7 +49,7 @@ fn start_program(program: Program) -> Result<Instance> {
 }
 
 fn call(instance: &Instance, method: &'static str, request: &str) -> Result<String> {
-    block_on(instance.call(method, b"", request.as_bytes())).map(|body| String::from_utf8(body.into()).unwrap())
+    block_on(instance.call(method, b"", request.as_bytes())).map(|body| String::from_utf8(body).unwrap())
 }
 
 #[track_caller]
@@ -72,7 +72,7 @@ fn a_library_works_as_it_does_in_the_process() {
     let error = expect(call(&instance, "fly", ""), &["no such method"]);
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let (head, items) = block_on(instance.stream("count", b"", b"")).unwrap();
-    let items: Vec<_> = block_on(items.map(|item| String::from_utf8(item.unwrap().into()).unwrap()).collect());
+    let items: Vec<_> = block_on(items.map(|item| String::from_utf8(item.unwrap()).unwrap()).collect());
     assert_eq!((&*head, items.concat().as_str()), (b"{}".as_slice(), "12345"));
     assert_eq!(block_on(instance.close(LONG)).unwrap(), Default::default());
 }

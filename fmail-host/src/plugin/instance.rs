@@ -101,7 +101,7 @@ impl Instance {
     }
 
     /// Makes a call and waits for its answer, at most until the deadline. Dropped before that, the call is given up.
-    pub async fn call(&self, method: &'static str, context: &[u8], request: &[u8]) -> Result<Box<[u8]>> {
+    pub async fn call(&self, method: &'static str, context: &[u8], request: &[u8]) -> Result<Vec<u8>> {
         let _ticket = self.begin(method)?;
         let call = self.calls.call(&self.peer, method, context, request);
         match self.within(self.timeout, call).await {
@@ -112,7 +112,7 @@ impl Instance {
 
     /// Makes a call that streams, and waits for its head, at most until the deadline. What follows has no deadline: a watch
     /// may be silent for days.
-    pub async fn stream(&self, method: &'static str, context: &[u8], request: &[u8]) -> Result<(Box<[u8]>, Replies)> {
+    pub async fn stream(&self, method: &'static str, context: &[u8], request: &[u8]) -> Result<(Vec<u8>, Replies)> {
         let ticket = self.begin(method)?;
         let doing = self.doing(method);
         let mut items = self.calls.stream(&self.peer, method, context, request);
@@ -178,7 +178,7 @@ impl Instance {
     }
 
     /// The body of an answer that is no error.
-    fn judge(&self, method: &str, answer: Answer, good: i32) -> Result<Box<[u8]>> {
+    fn judge(&self, method: &str, answer: Answer, good: i32) -> Result<Vec<u8>> {
         match answer.status {
             status if status == good => Ok(answer.body),
             _ => Err(failure(&self.doing(method), &answer)),
@@ -237,7 +237,7 @@ pub struct Replies {
 }
 
 impl Stream for Replies {
-    type Item = Result<Box<[u8]>>;
+    type Item = Result<Vec<u8>>;
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.items.poll_next_unpin(task).map(|next| match next {

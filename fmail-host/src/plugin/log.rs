@@ -40,7 +40,7 @@ impl PluginLog {
         PluginLog { instance, facts, context }
     }
 
-    async fn ask(&self, method: &'static str, request: &str) -> Result<Box<[u8]>> {
+    async fn ask(&self, method: &'static str, request: &str) -> Result<Vec<u8>> {
         self.instance.call(method, &self.context, request.as_bytes()).await
     }
 

@@ -33,7 +33,7 @@ impl PluginRelay {
         PluginRelay { plugin, data_dir, spawner, status: watch::Sender::default() }
     }
 
-    fn told(&self, item: Result<Box<[u8]>>) -> Result<()> {
+    fn told(&self, item: Result<Vec<u8>>) -> Result<()> {
         let status = decode("the status of the relay", &item?)?;
         self.status.send_replace(status);
         Ok(())

@@ -80,7 +80,7 @@ impl HostService {
 
 async fn projects(host: Arc<dyn Host>) -> Answer {
     match host.projects().await {
-        Ok(ids) => Answer { status: status::OK, body: encode(&json!({ "projects": ids })).into() },
+        Ok(ids) => Answer { status: status::OK, body: encode(&json!({ "projects": ids })) },
         Err(error) => failed(&error),
     }
 }
@@ -102,7 +102,7 @@ fn run(host: Arc<dyn Host>, project: Option<ProjectRef>, context: Context, call:
                 .map(move |reply| match reply {
                     Ok(reply) => {
                         let answer = line(wire::answer(&reply.head, form, None, Style::Full));
-                        Answer { status: status::OK, body: answer.into() }
+                        Answer { status: status::OK, body: answer }
                     }
                     Err(error) => failed(&error),
                 })
@@ -144,5 +144,5 @@ fn refused(error: &Error) -> Work {
 }
 
 fn failed(error: &Error) -> Answer {
-    Answer { status: error.kind().status(), body: encode(error).into() }
+    Answer { status: error.kind().status(), body: encode(error) }
 }

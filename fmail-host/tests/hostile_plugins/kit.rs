@@ -115,7 +115,7 @@ pub fn echo(instance: &Instance, text: &str) -> Result<String> {
 }
 
 pub fn call(instance: &Instance, method: &'static str, text: &str) -> Result<String> {
-    block_on(instance.call(method, b"", text.as_bytes())).map(|body| String::from_utf8(body.into()).unwrap())
+    block_on(instance.call(method, b"", text.as_bytes())).map(|body| String::from_utf8(body).unwrap())
 }
 
 /// What a stream delivers after its head.
@@ -123,7 +123,7 @@ pub fn count(instance: &Instance) -> Result<Vec<Result<String>>> {
     block_on(async {
         let (head, items) = instance.stream("count", b"", b"").await?;
         assert_eq!(&*head, b"{}");
-        Ok(items.map(|item| item.map(|body| String::from_utf8(body.into()).unwrap())).collect().await)
+        Ok(items.map(|item| item.map(|body| String::from_utf8(body).unwrap())).collect().await)
     })
 }
 

@@ -22,7 +22,7 @@ fn a_plugin_of_abi_1_0_loads_and_works() {
     says(&call(&instance, "other", "").unwrap_err(), &["the plugin `frozen`, `other`"]);
     let items: Vec<String> = block_on(async {
         let (_, items) = instance.stream("count", b"", b"").await.unwrap();
-        items.map(|item| String::from_utf8(item.unwrap().into()).unwrap()).collect().await
+        items.map(|item| String::from_utf8(item.unwrap()).unwrap()).collect().await
     });
     assert_eq!(items, (1..=200).map(|number| number.to_string()).collect::<Vec<_>>());
     assert_eq!(close(&instance).unwrap(), fmail_abi::Counters::default());

@@ -136,7 +136,7 @@ impl Rig {
 
     pub fn call(&self, method: &'static str, request: &str) -> Result<String> {
         let body = block_on(self.instance.call(method, b"", request.as_bytes()))?;
-        Ok(String::from_utf8(body.into()).unwrap())
+        Ok(String::from_utf8(body).unwrap())
     }
 
     pub fn pid(&self) -> u32 {

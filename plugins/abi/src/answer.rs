@@ -7,12 +7,12 @@ use crate::status;
 
 impl Answer {
     /// An answer that is well.
-    pub fn ok(body: impl Into<Box<[u8]>>) -> Self {
+    pub fn ok(body: impl Into<Vec<u8>>) -> Self {
         Answer { status: status::OK, body: body.into() }
     }
 
     /// The body of an answer that is well, or the error. [`status::END`] is well, with whatever body it has.
-    pub fn into_result(self) -> Result<Box<[u8]>> {
+    pub fn into_result(self) -> Result<Vec<u8>> {
         match self.status {
             status::OK | status::END => Ok(self.body),
             _ => Err(self.error()),
@@ -53,7 +53,7 @@ impl Answer {
 impl From<Error> for Answer {
     fn from(error: Error) -> Self {
         let body = serde_json::to_vec(&error).expect("an error is always JSON");
-        Answer { status: error.kind().status(), body: body.into() }
+        Answer { status: error.kind().status(), body }
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Answer {
     /// A status of [`crate::status`], or any number that the other side made up.
     pub status: i32,
     /// The answer, or what went wrong.
-    pub body: Box<[u8]>,
+    pub body: Vec<u8>,
 }
 
 /// What the other side said that had no effect.
@@ -61,7 +61,7 @@ struct Slot(Mutex<Progress>);
 #[derive(Default)]
 struct Progress {
     answer: Option<Answer>,
-    items: VecDeque<Box<[u8]>>,
+    items: VecDeque<Vec<u8>>,
     /// Items that may still come.
     credit: u32,
     /// Items that were taken and not yet asked for again.
@@ -273,7 +273,7 @@ impl Call {
     }
 
     /// Takes the next item, or the answer once no item is left.
-    fn poll_item(&self, task: &mut Context<'_>) -> Poll<Result<Box<[u8]>, Answer>> {
+    fn poll_item(&self, task: &mut Context<'_>) -> Poll<Result<Vec<u8>, Answer>> {
         let mut progress = lock(&self.slot.0);
         if let Some(item) = progress.items.pop_front() {
             progress.taken += 1;
@@ -329,7 +329,7 @@ pub struct Items {
 }
 
 impl Stream for Items {
-    type Item = Result<Box<[u8]>, Answer>;
+    type Item = Result<Vec<u8>, Answer>;
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(call) = &self.call else { return Poll::Ready(None) };

@@ -310,7 +310,7 @@ impl Work {
             Work::Stream(stream) => stream.as_mut().poll_next(context).map(|next| match next {
                 Some(Ok(item)) => Step::Item(item),
                 Some(Err(answer)) => Step::Answer(answer),
-                None => Step::Answer(Answer { status: status::END, body: Box::default() }),
+                None => Step::Answer(Answer { status: status::END, body: Vec::new() }),
             }),
         }
     }

@@ -87,8 +87,8 @@ impl Host {
         let context = verbs::encode(caller);
         let mut items = self.calls.stream(&self.peer, verbs::method::REQUEST, &context, request.as_bytes());
         match items.next().await {
-            Some(Ok(head)) => Ok(Reply { head: text(head.into_vec())?, events: Some(events(items)) }),
-            Some(Err(answer)) => Ok(Reply { head: text(answer.into_result()?.into_vec())?, events: None }),
+            Some(Ok(head)) => Ok(Reply { head: text(head)?, events: Some(events(items)) }),
+            Some(Err(answer)) => Ok(Reply { head: text(answer.into_result()?)?, events: None }),
             None => Err(Error::internal("the host ended a request without an answer")),
         }
     }
@@ -98,7 +98,7 @@ fn events(items: Items) -> BoxStream<'static, Result<String>> {
     items
         .filter_map(|item| async move {
             match item {
-                Ok(item) => Some(text(item.into_vec())),
+                Ok(item) => Some(text(item)),
                 Err(Answer { status: status::OK | status::END, .. }) => None,
                 Err(answer) => Some(Err(answer.error())),
             }

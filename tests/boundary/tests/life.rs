@@ -68,7 +68,7 @@ fn a_log_works_says_what_it_does_and_leaves_no_thread_behind() {
 
     let call = |host: &LittleHost, method: &str, request: &str| {
         let answer = block_on(host.call(method, request.as_bytes()));
-        (answer.status, String::from_utf8(answer.body.into()).unwrap())
+        (answer.status, String::from_utf8(answer.body).unwrap())
     };
     assert_eq!(call(&first, "append", "1 a b"), (0, String::new()));
     assert_eq!(call(&first, "append", "2 "), (0, String::new()));

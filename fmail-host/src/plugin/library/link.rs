@@ -55,7 +55,7 @@ unsafe impl Sync for Link {}
 #[derive(Default)]
 struct Birth {
     returned: bool,
-    answer: Option<(i32, Box<[u8]>)>,
+    answer: Option<(i32, Vec<u8>)>,
     /// Further answers.
     extra: u32,
 }

@@ -38,7 +38,7 @@ enum End {
 
 impl Keeper {
     /// Runs until the instance is over. `first` gets the manifest of the first child.
-    pub(super) fn run(link: Arc<Link>, first: &SyncSender<Result<Box<[u8]>>>) {
+    pub(super) fn run(link: Arc<Link>, first: &SyncSender<Result<Vec<u8>>>) {
         let (mut child, greeting) = match spawn(&link).and_then(|child| greet(&link, child)) {
             Ok(greeted) => greeted,
             // If nobody waits for this, nobody wants the child.
@@ -372,12 +372,12 @@ fn spawn(link: &Arc<Link>) -> Result<Child> {
 }
 
 /// Greets a child that was just started, and gives its manifest.
-fn greet(link: &Link, mut child: Child) -> Result<(Child, Box<[u8]>)> {
+fn greet(link: &Link, mut child: Child) -> Result<(Child, Vec<u8>)> {
     let (major, minor, level) = (layout::ABI_MAJOR, layout::ABI_MINOR, log::level());
     let hello = format!("{{\"abi\":[{major},{minor}],\"log_level\":{level}}}");
     let hello = Verb::Hello { body: hello.into_bytes().into() };
     let greeting = exchange(link, &mut child, &hello, |verb| match verb {
-        Verb::Hello { body } => Ok(Some(body.into_owned().into_boxed_slice())),
+        Verb::Hello { body } => Ok(Some(body.into_owned())),
         Verb::Log { level, target, message, fields } => {
             link.listener.log(level, &target, &message, &fields);
             Ok(None)

@@ -43,7 +43,7 @@ use super::{Carrier, Upward};
 /// A program that is started, and started again when it ended. Dropped, it is ended.
 pub struct Process {
     link: Arc<Link>,
-    manifest: Box<[u8]>,
+    manifest: Vec<u8>,
 }
 
 impl Process {

@@ -79,7 +79,7 @@ impl Service for Example {
         let gate = self.0.clone();
         Work::Answer(Box::pin(async move {
             std::future::poll_fn(|task| gate.poll(task)).await;
-            Answer { status: status::OK, body: Box::default() }
+            Answer { status: status::OK, body: Vec::new() }
         }))
     }
 }

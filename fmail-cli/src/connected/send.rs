@@ -30,7 +30,11 @@ pub(crate) fn send(place: &Place, agent: &AgentName, request: &mut SendRequest) 
         Route::Daemon => return send_served(&Daemon::only(place, agent), request)?.or_unknown(request).map(Some),
         Route::DaemonFirst => {
             return match Daemon::answering(place, agent)? {
-                Some(daemon) => Ok(send_served(&daemon, request)?.or_without_it()),
+                Some(daemon) => match send_served(&daemon, request)? {
+                    // Only the daemon could have opened it: there is nothing to fall back on.
+                    lost @ Served::Lost(_) if place.store().is_err() => lost.or_unknown(request).map(Some),
+                    served => Ok(served.or_without_it()),
+                },
                 None => Ok(None),
             };
         }

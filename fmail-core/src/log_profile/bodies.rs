@@ -70,6 +70,9 @@ impl Tail {
             // Another process may have removed it; its removal is in the log then.
             self.read_on().await?;
         }
+        if found.len() < positions.len() && self.has_begun_anew().await? {
+            return Err(self.gone());
+        }
         let state = self.shared.lock();
         let event = |position: &u64| match found.remove(position) {
             Some(message) => Some(Event::Message(Delivery::new(message, state.cursor(*position)))),

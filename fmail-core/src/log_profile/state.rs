@@ -37,6 +37,8 @@ pub(super) struct State {
     pub(super) uncertain: bool,
     pub(super) sleepers: Sleepers,
     pub(super) closed: bool,
+    /// How often the log was found to be another one.
+    pub(super) generation: u64,
 }
 
 impl Shared {
@@ -53,6 +55,7 @@ impl Shared {
             uncertain: false,
             sleepers: Sleepers::default(),
             closed: false,
+            generation: 0,
         }))
     }
 
@@ -83,6 +86,25 @@ impl State {
     /// The last position of the log, as far as it is known.
     pub(super) fn end(&self) -> u64 {
         self.next - 1
+    }
+
+    /// Which log this is, once it has an entry.
+    pub(super) fn epoch(&self) -> Option<&str> {
+        self.epoch.as_deref()
+    }
+
+    /// Forgets everything: the log is another one than it was.
+    pub(super) fn begin_anew(&mut self) {
+        self.next = 1;
+        self.epoch = None;
+        self.index = Index::new();
+        self.records = Records::default();
+        self.broken.clear();
+        self.replaced.clear();
+        self.replayed = false;
+        self.writing_at = 0;
+        self.uncertain = false;
+        self.generation += 1;
     }
 
     /// Whether the log has its header.

@@ -150,10 +150,45 @@ impl Tail {
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 answer.received();
                 self.read_on().await?;
+                if self.shared.open()?.next <= at && self.has_begun_anew().await? {
+                    self.read_on().await?;
+                }
                 Ok(false)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Looks whether the log is still the one that is known here, and forgets what is known if it is not. A log that is
+    /// not durable is empty when its process was started again; its header, the first entry, is dropped by nobody.
+    pub(super) async fn has_begun_anew(&self) -> Result<bool> {
+        let Some(known) = self.shared.open()?.epoch().map(str::to_string) else { return Ok(false) };
+        let first = self.log.read(0, 1).await?;
+        let same = match first.first().map(|entry| Entry::parse(&entry.text)) {
+            None => false,
+            Some(Ok(Entry::Header { epoch })) => epoch == known,
+            // A log without its header has no name by which to tell it from another.
+            Some(_) => true,
+        };
+        if same {
+            return Ok(false);
+        }
+        let mut state = self.shared.open()?;
+        // Somebody else may have noticed meanwhile, and read on.
+        if state.epoch() == Some(&known) {
+            state.begin_anew();
+            announce(state);
+        }
+        Ok(true)
+    }
+
+    /// What a reader is told who was to get something of the log before.
+    pub(super) fn gone(&self) -> Error {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("the log `{}` has begun anew: what it held is gone", self.facts.name),
+        )
+        .help("a store that does not claim `durable` forgets when its process ends; ask again for what it holds now")
     }
 
     /// Lets go of entries that later ones have replaced. A failure costs room and nothing else: they are dropped with a

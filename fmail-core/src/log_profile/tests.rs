@@ -468,3 +468,32 @@ fn a_log_that_repeats_itself_is_a_defect_that_names_it() {
     assert_eq!(error.kind(), ErrorKind::Internal);
     assert!(error.to_string().contains("stubborn"), "{error}");
 }
+
+/// What a process that is started again leaves of a log that is not durable.
+#[test]
+fn a_log_that_lost_everything_begins_anew_and_says_so_to_whoever_reads_on() {
+    let log = Observed::new(false);
+    let store = LogStore::new(log.clone(), ManualClock::new());
+    let before = block_on(store.append(draft(1))).unwrap().message;
+    let cursor = block_on(store.scan(Query::default())).unwrap().cursor;
+    let mut watch = block_on(store.watch(Query::default(), cursor.clone())).unwrap();
+    assert!(watch.next().now_or_never().is_none());
+
+    log.inner.lock().clear();
+    let after = block_on(store.append(draft(2))).unwrap().message;
+    assert_ne!(after.id, before.id);
+    assert_eq!(log.texts().len(), 2, "a header and the message");
+    let ended = block_on(watch.next()).unwrap().unwrap_err();
+    assert!(ended.to_string().contains("has begun anew"), "{ended}");
+    let messages = block_on(store.scan(Query::default())).unwrap().messages;
+    let messages: Vec<Event> = block_on(messages.map(|event| event.unwrap()).collect());
+    assert!(matches!(&messages[..], [Event::Message(one)] if one.message.id == after.id), "{messages:?}");
+    let error = block_on(store.watch(Query::default(), cursor)).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Expired);
+
+    log.inner.lock().clear();
+    let mut messages = block_on(store.scan(Query::default())).unwrap().messages;
+    let error = block_on(messages.next()).unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(block_on(block_on(store.scan(Query::default())).unwrap().messages.next()).is_none());
+}

@@ -47,6 +47,8 @@ pub(super) struct Watch {
     /// By what the sleepers know this stream.
     name: u64,
     ended: bool,
+    /// The log that the place is in.
+    generation: u64,
     /// Keeps the follower running.
     _follower: Option<Following>,
 }
@@ -60,13 +62,13 @@ struct Glance {
 
 impl Watch {
     pub(super) fn new(tail: Arc<Tail>, filter: Filter, position: u64, follower: Option<Following>) -> Self {
-        let name = {
+        let (name, generation) = {
             let mut state = tail.shared.lock();
             state.sleepers.next += 1;
-            state.sleepers.next
+            (state.sleepers.next, state.generation)
         };
         let ready = VecDeque::new();
-        Watch { tail, filter, position, told: position, ready, name, ended: false, _follower: follower }
+        Watch { tail, filter, position, told: position, ready, name, ended: false, generation, _follower: follower }
     }
 
     pub(super) fn into_stream(self) -> EventStream {
@@ -113,6 +115,9 @@ impl Watch {
     /// Looks at what lies behind the place, a stretch at a time.
     fn glance(&self) -> Result<Glance> {
         let state = self.tail.shared.open()?;
+        if state.generation != self.generation {
+            return Err(self.tail.gone());
+        }
         let stretch = || state.index.behind(self.position).take(GLANCE);
         // A full stretch ends at its last message, any other at the end of the log.
         let end = stretch().nth(GLANCE - 1).map_or(state.end(), |(position, _)| position);
@@ -133,7 +138,7 @@ impl Watch {
             if let Some(error) = &state.sleepers.failure {
                 return Poll::Ready(Err(error.clone()));
             }
-            if state.end() > self.position {
+            if state.end() > self.position || state.generation != self.generation {
                 return Poll::Ready(Ok(()));
             }
             state.sleepers.wakers.insert(self.name, context.waker().clone());

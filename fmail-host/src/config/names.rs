@@ -148,22 +148,30 @@ fn unknown(
             .help("use `files`, which keeps the messages in .fmail/"),
         _ => {
             let found = search.names();
-            let known: Vec<&str> = kind.built_in().iter().copied().chain(found.iter().map(String::as_str)).collect();
+            let found: Vec<&str> = found.iter().map(String::as_str).collect();
             error(format!("there is no {kind} named `{name}`")).help(format!(
                 "{}{}",
-                offered(name.as_str(), &known),
+                offered(kind, name.as_str(), &found),
                 searched(search)
             ))
         }
     }
 }
 
-fn offered(name: &str, known: &[&str]) -> String {
+/// What there is instead. Of what kind a plugin is, only its manifest says, and none is read for this.
+fn offered(kind: PluginKind, name: &str, found: &[&str]) -> String {
     let quoted = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
-    match (near(name, known.iter().copied()).as_slice(), known) {
-        ([], []) => String::new(),
-        ([], known) => format!("there are {}; ", quoted(known).join(", ")),
-        (near, _) => format!("did you mean {}? ", quoted(near).join(" or ")),
+    let known = kind.built_in().iter().chain(found);
+    match near(name, known.copied()).as_slice() {
+        [] => {
+            let built_in = quoted(kind.built_in()).join(", ");
+            let built_in =
+                if built_in.is_empty() { "no one is built in".into() } else { format!("built in: {built_in}") };
+            let plugins = quoted(found).join(", ");
+            let plugins = if plugins.is_empty() { "no plugin is found".into() } else { format!("plugins: {plugins}") };
+            format!("{built_in}; {plugins}; ")
+        }
+        near => format!("did you mean {}? ", quoted(near).join(" or ")),
     }
 }
 

@@ -33,7 +33,8 @@ impl Chosen {
             Some(path) => name_of(path)?,
             None => text.parse::<PluginName>()?,
         };
-        let mut all: Vec<(String, String)> = Vec::new();
+        // Which store the project uses does not matter here: its author may have named it before it is there.
+        let mut all: Vec<(String, String)> = vec![("mail.store".into(), "files".into())];
         if let Some(path) = &path {
             all.push((format!("mail.plugin.{name}.file"), path.to_string_lossy().into_owned()));
         }

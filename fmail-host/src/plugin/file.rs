@@ -203,12 +203,23 @@ fn check_form(path: &Path, file: &File, metadata: &Metadata, form: PluginForm) -
             "expected a program, got a library".into(),
             format!("a library is named lib…{}", std::env::consts::DLL_SUFFIX),
         )),
+        PluginForm::Program if metadata.mode() & 0o111 == 0 && !begins_a_program(file) => Err((
+            "expected a library or a program, got a file that is neither".into(),
+            "name the library (lib….so), or a program: a script begins with `#!` and may be run".into(),
+        )),
         PluginForm::Program if metadata.mode() & 0o111 == 0 => {
             let reason = format!("expected a program that may be run, got mode {:04o}", metadata.mode() & 0o7777);
             Err((reason, format!("chmod u+x {}", path.display())))
         }
         PluginForm::Program => Ok(()),
     }
+}
+
+/// Whether a file begins as a script or as a program of this system does.
+fn begins_a_program(file: &File) -> bool {
+    let mut start = [0; 4];
+    let read = std::os::unix::fs::FileExt::read_at(file, &mut start, 0).unwrap_or(0);
+    start[..read].starts_with(b"#!") || &start[..read] == b"\x7fELF"
 }
 
 fn check_pin(path: &Path, file: &mut File, pin: &str) -> Result<(), Why> {

@@ -223,7 +223,8 @@ impl Drop for Instance {
         let dropped = Answer::cancelled("the plugin's instance was dropped");
         if matches!(life, Life::Alive | Life::Closing) {
             self.calls.fail(&dropped);
-            drop(self.calls.begin(&self.peer, |id| self.carrier.destroy(id)));
+            // Behind `destroy` nothing is said to the plugin any more.
+            self.calls.begin(&self.peer, |id| self.carrier.destroy(id)).leave();
         }
         self.calls.close(&dropped);
     }

@@ -272,6 +272,11 @@ impl Call {
         self.id
     }
 
+    /// Waits for no answer, and gives the call up all the same: the other side is not told.
+    pub fn leave(mut self) {
+        self.answered = true;
+    }
+
     /// Takes the next item, or the answer once no item is left.
     fn poll_item(&self, task: &mut Context<'_>) -> Poll<Result<Vec<u8>, Answer>> {
         let mut progress = lock(&self.slot.0);

@@ -156,7 +156,7 @@ fn readme(template: &Template) -> String {
     let (about, result) = (template.about, template.result);
     format!(
         "# {{{{name}}}}\n\n{about}\n\n```sh\n{build}fmail plugin check ./{result}{pair}\n\
-         mkdir -p ~/.local/share/fmail/plugins && cp {result} ~/.local/share/fmail/plugins/\n```\n\n\
+         mkdir -p ~/.local/share/fmail/plugins && install {result} ~/.local/share/fmail/plugins/\n```\n\n\
          Then name it in the configuration (`fmail config path` says where that is):\n\n\
          ```toml\n[mail]\n{key}\n```\n\n\
          `fmail plugin inspect {{{{name}}}}` shows what fmail sees of it; `FMAIL_PLUGIN_TRACE=<file>` writes down every word that\n\

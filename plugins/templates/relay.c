@@ -53,7 +53,7 @@ static const char *behind(const char *at, const char *end) {
   return end;
 }
 
-/* The value of a member of a JSON object, or the next element of an array behind `from`; empty when there is none. */
+/* The value of a member of an object in compact JSON, which is what the host writes; empty when there is none. */
 static fm_bytes member(fm_bytes object, const char *key) {
   const char *at = (const char *)object.ptr + 1, *end = (const char *)object.ptr + object.len;
   size_t length = strlen(key);

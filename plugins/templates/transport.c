@@ -278,6 +278,7 @@ static int heard(transport *t, uint64_t id, int over, const char *word, fm_bytes
     char *said = realloc(w->said, had + body.len + 16);
     if (said) {
       if (!over) word = w->streaming ? "item" : "head", w->streaming = 1, w->items++;
+      if (!over) over = t->ending; /* a stream that begins while we end has its head and no more */
       int at = sprintf(said + had, "%s ", word);
       if (body.len) memcpy(said + had + at, body.ptr, body.len);
       memcpy(said + had + at + body.len, "\n", 2);

@@ -1,5 +1,5 @@
 //! The rules of relays. What a relay does is between hosts, and the suite is one: without `--pair` only its life can be
-//! seen. A relay that keeps the projects of one host in step is given two of them.
+//! seen. A relay that keeps the projects of one host in step is given two of them, and a third that misbehaves.
 
 use std::sync::Arc;
 use std::thread;

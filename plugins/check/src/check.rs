@@ -32,7 +32,7 @@ pub struct Check {
     #[arg(long)]
     list: bool,
 
-    /// A relay keeps all projects of its host in step: check Y1 to Y4 with two of them
+    /// A relay keeps all projects of its host in step: check Y1 to Y5 with two and three of them
     #[arg(long)]
     pair: bool,
 

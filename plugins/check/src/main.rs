@@ -8,7 +8,7 @@
 //! | `which.rs` | which plugin is meant |
 //! | `subject.rs` | projects that it keeps, for the suite of stores and logs |
 //! | `boundary.rs` | an instance whose calls are looked at on their way |
-//! | `hosted.rs` | a host with projects in memory, for transports and relays |
+//! | `hosted.rs` | a host with projects in memory, one of which may misbehave, for transports and relays |
 //! | `cases/` | the cases that are not those of stores |
 //! | `bench.rs` | what it costs |
 

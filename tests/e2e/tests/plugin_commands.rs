@@ -114,25 +114,28 @@ fn a_new_store_in_python_passes_without_an_edit() {
 #[test]
 fn a_new_transport_and_a_new_relay_in_python_pass_without_an_edit() {
     let desk = Desk::new();
-    desk.passes(&desk.made("pipe", "transport", "python"), &[], 9);
-    desk.passes(&desk.made("steps", "relay", "python"), &["--pair"], 6);
+    desk.passes(&desk.made("pipe", "transport", "python"), &[], 11);
+    desk.passes(&desk.made("steps", "relay", "python"), &["--pair"], 9);
 }
 
 #[test]
 fn new_plugins_in_rust_pass_without_an_edit() {
     let desk = Desk::new();
     desk.passes(&desk.made("rusty", "store", "rust"), &[], 150);
-    desk.passes(&desk.made("pipe", "transport", "rust"), &[], 9);
-    desk.passes(&desk.made("steps", "relay", "rust"), &["--pair"], 6);
+    desk.passes(&desk.made("pipe", "transport", "rust"), &[], 11);
+    desk.passes(&desk.made("steps", "relay", "rust"), &["--pair"], 9);
 }
 
 #[test]
-fn what_is_not_offered_is_refused_with_what_is() {
+fn a_new_transport_and_a_new_relay_in_c_pass_without_an_edit() {
     let desk = Desk::new();
-    let output = desk.fmail(&["plugin", "new", "x", "--kind", "relay", "--lang", "c"]);
-    let text = shown(&output);
-    assert!(!output.status.success() && text.contains("no template for a relay in c"), "{text}");
-    assert!(text.contains("store in c") && text.contains("relay in python"), "{text}");
+    let transport = desk.made("pipe-2", "transport", "c");
+    assert_eq!(transport.file_name().unwrap(), "libfmail_pipe_2.so");
+    let relay = desk.made("steps", "relay", "c");
+    for isolation in ["none", "process"] {
+        desk.passes(&transport, &["--isolation", isolation], 11);
+        desk.passes(&relay, &["--pair", "--isolation", isolation], 9);
+    }
 }
 
 #[test]
@@ -213,6 +216,82 @@ fn a_lock_held_across_an_answer_breaks_rule_6() {
     assert!(output.status.code() == Some(1) && text.contains("FAIL  6"), "{text}");
 }
 
+/// A template in Python, with a change in its source.
+fn edited(desk: &Desk, kind: &str, from: &str, to: &str) -> PathBuf {
+    let program = desk.made("edited", kind, "python");
+    let text = std::fs::read_to_string(&program).unwrap();
+    assert!(text.contains(from), "the template has no {from:?} any more");
+    std::fs::write(&program, text.replace(from, to)).unwrap();
+    program
+}
+
+/// The one case that is broken, and why.
+fn broken_case(desk: &Desk, plugin: &Path, more: &[&str]) -> (String, String) {
+    let (_, cases, all) = desk.checked(plugin, more);
+    let failed: Vec<&Value> = cases.iter().filter(|case| case["outcome"] == "failed").collect();
+    assert_eq!(failed.len(), 1, "{cases:#?} {all}");
+    let text = |key: &str| failed[0][key].as_str().unwrap().to_string();
+    (text("case"), text("reason"))
+}
+
+#[test]
+fn a_transport_that_garbage_ends_breaks_t3() {
+    let desk = Desk::new();
+    let plugin = edited(&desk, "transport", "except (OSError, ValueError): pass", "except ValueError: os._exit(1)");
+    let (case, _) = broken_case(&desk, &plugin, &["--only", "T3"]);
+    assert_eq!(case, "garbage_on_the_wire_disturbs_nobody");
+}
+
+#[test]
+fn a_transport_that_serves_one_after_the_other_breaks_t3() {
+    let desk = Desk::new();
+    let plugin = edited(&desk, "transport", "        peers[peer].start()\n", "        peers.pop(peer).run()\n");
+    let (case, reason) = broken_case(&desk, &plugin, &["--only", "silence_on_the_wire_disturbs_nobody"]);
+    assert!(case.starts_with("silence") && reason.contains("nothing happened"), "{reason}");
+}
+
+#[test]
+fn a_relay_that_brings_back_what_was_swept_breaks_y4() {
+    let desk = Desk::new();
+    // It makes old messages look new.
+    let import = "\"msg\": verb[\"body\"][\"msg\"]}";
+    let renewed = "\"msg\": verb[\"body\"][\"msg\"] | {\"time\": \"2030-01-01T00:00:00Z\"}}";
+    let plugin = edited(&desk, "relay", import, renewed);
+    let (_, reason) = broken_case(&desk, &plugin, &["--pair", "--only", "Y4"]);
+    assert!(reason.contains("came back"), "{reason}");
+}
+
+#[test]
+fn a_relay_that_ends_with_a_bad_peer_or_hides_it_breaks_y5() {
+    let desk = Desk::new();
+    let note = "    body, link = verb.get(\"body\"), links[project]\n";
+    let hides = edited(&desk, "relay", note, &format!("    return\n{note}"));
+    let (case, reason) = broken_case(&desk, &hides, &["--pair", "--only", "Y5", "--deadline", "90"]);
+    assert!(case.ends_with("is_shown") && reason.contains("no link says so"), "{reason}");
+    let desk = Desk::new();
+    let ends = edited(&desk, "relay", note, &format!("{note}    if verb.get(\"status\", 0) < 0: return end(-8)\n"));
+    let (case, _) = broken_case(&desk, &ends, &["--pair", "--only", "a_peer_that_fails_disturbs_nobody_and_is_shown"]);
+    assert!(case.starts_with("a_peer_that_fails"), "{case}");
+}
+
+#[test]
+fn a_relay_that_waits_for_a_silent_peer_breaks_y5() {
+    let desk = Desk::new();
+    // It asks for nothing more while any import is under way.
+    let ask = "                ask(\"request\", {\"project\": other}, request,";
+    let waits = "                if any(getattr(one, \"import_\", False) for one in heard.values()): return\n\
+                 \x20               ask(\"request\", {\"project\": other}, request,";
+    let plugin = edited(&desk, "relay", ask, waits);
+    let text = std::fs::read_to_string(&plugin).unwrap();
+    let noted = text.replace(
+        "    heard[number] = then\n",
+        "    heard[number] = then\n    if request.get(\"cmd\") == \"import\": then.import_ = True\n",
+    );
+    std::fs::write(&plugin, noted).unwrap();
+    let (case, _) = broken_case(&desk, &plugin, &["--pair", "--only", "a_peer_that_never_answers_disturbs_nobody"]);
+    assert_eq!(case, "a_peer_that_never_answers_disturbs_nobody");
+}
+
 #[test]
 fn list_path_and_inspect_tell_what_there_is() {
     let desk = Desk::new();
@@ -273,6 +352,6 @@ fn the_plugins_that_come_with_fmail_keep_their_rules() {
     let desk = Desk::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     desk.passes(&plugins().join("libfmail_sqlite.so"), &[], 170);
-    desk.passes(&plugins().join("libfmail_ws.so"), &["--set", &format!("config.address={free}")], 9);
-    desk.passes(&plugins().join("libfmail_mirror.so"), &["--pair"], 6);
+    desk.passes(&plugins().join("libfmail_ws.so"), &["--set", &format!("config.address={free}")], 11);
+    desk.passes(&plugins().join("libfmail_mirror.so"), &["--pair"], 9);
 }

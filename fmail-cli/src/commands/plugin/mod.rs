@@ -78,7 +78,7 @@ enum Action {
         #[arg(long, value_name = "WHERE")]
         isolation: Option<Isolation>,
 
-        /// A relay keeps all projects of its host in step: check Y1 to Y4 with two of them
+        /// A relay keeps all projects of its host in step: check Y1 to Y5 with two and three of them
         #[arg(long)]
         pair: bool,
 

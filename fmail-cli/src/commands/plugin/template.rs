@@ -77,6 +77,19 @@ pub(super) static TEMPLATES: &[Template] = &[
     },
     Template {
         kind: Kind::Transport,
+        lang: Lang::C,
+        named: "example-transport",
+        files: &[
+            file("transport.c", source!("templates/transport.c")),
+            file("Makefile", source!("templates/Makefile.in")),
+            file("fmail_plugin.h", HEADER),
+        ],
+        build: "make",
+        result: "libfmail_example_transport.so",
+        about: "A transport over a Unix socket in the plugin's own directory, in C99.",
+    },
+    Template {
+        kind: Kind::Transport,
         lang: Lang::Rust,
         named: "example-transport",
         files: &[file("src/lib.rs", source!("templates/transport.rs")), file("Cargo.toml", CARGO)],
@@ -92,6 +105,19 @@ pub(super) static TEMPLATES: &[Template] = &[
         build: "",
         result: "fmail-plugin-example-transport",
         about: "A transport over a Unix socket in the plugin's own directory, as a program in Python.",
+    },
+    Template {
+        kind: Kind::Relay,
+        lang: Lang::C,
+        named: "example-relay",
+        files: &[
+            file("relay.c", source!("templates/relay.c")),
+            file("Makefile", source!("templates/Makefile.in")),
+            file("fmail_plugin.h", HEADER),
+        ],
+        build: "make",
+        result: "libfmail_example_relay.so",
+        about: "A relay that keeps all projects of one daemon in step, in C99.",
     },
     Template {
         kind: Kind::Relay,
@@ -114,12 +140,20 @@ pub(super) static TEMPLATES: &[Template] = &[
 ];
 
 impl Template {
+    /// Its first file, which a Makefile names.
+    fn source(&self) -> &'static str {
+        self.files.first().map_or("", |file| file.path)
+    }
+
     /// A text of the template, for the plugin of this name.
     pub(super) fn made(&self, text: &str, name: &str) -> String {
         let (theirs, ours) = (self.named.replace('-', "_"), name.replace('-', "_"));
         let text = text.replace(self.named, name).replace(&theirs, &ours);
         let tokio = "tokio = { version = \"1\", features = [\"io-util\", \"net\", \"rt\", \"sync\"] }\n";
         let dependency = if self.kind == Kind::Transport { tokio } else { "" };
-        text.replace("{{name}}", name).replace("{{library}}", &ours).replace("#tokio\n", dependency)
+        text.replace("{{name}}", name)
+            .replace("{{library}}", &ours)
+            .replace("{{source}}", self.source())
+            .replace("#tokio\n", dependency)
     }
 }

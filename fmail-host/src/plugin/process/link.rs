@@ -339,8 +339,23 @@ pub(super) fn body(error: &Error, retryable: bool) -> Vec<u8> {
 }
 
 /// Methods that change nothing by being begun: what they were asked can be asked again.
-const LOOKING: [&str; 11] =
-    ["create", "scan", "watch", "summary", "get", "list", "health", "read", "serve", "run", "shutdown"];
+const LOOKING: [&str; 15] = [
+    "create",
+    "scan",
+    "watch",
+    "summary",
+    "get",
+    "list",
+    "health",
+    "read",
+    "serve",
+    "run",
+    "shutdown",
+    "mail_inbox",
+    "mail_peek",
+    "mail_count",
+    "mail_thread",
+];
 
 /// What a call is answered with when its child ended: only of those that look it is known that they changed nothing.
 pub(super) fn lost_call(link: &Link, method: &str, ended: &Ended) -> (i32, Vec<u8>) {

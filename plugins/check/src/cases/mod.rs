@@ -3,6 +3,7 @@
 mod boundary;
 mod relay;
 mod transport;
+mod wire;
 
 use fmail_conformance::{Case, LogCase, Outcome, Verdict, cases as store_cases, log_cases, mail_cases};
 use fmail_host::{PluginKind, StoreProfile};

@@ -1,23 +1,24 @@
 //! The rules of relays. What a relay does is between hosts, and the suite is one: without `--pair` only its life can be
-//! seen. A relay that keeps the projects of one host in step is given two of them.
+//! seen. A relay that keeps the projects of one host in step is given two of them, and a third that misbehaves.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fmail_api::{Client, Relay, Result};
+use fmail_api::{Client, Draft, Error, MessageId, Relay, RelayStatus, Result, Selection, Store, Timestamp};
 use fmail_conformance::{Failure, Outcome, Verdict};
 use fmail_core::Operations;
 use fmail_host::PluginKind;
 use fmail_host::plugin::{Plugin, PluginRelay, Role};
-use futures::FutureExt;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::OwnCase;
-use crate::hosted::{Hosted, OnRuntime, runtime, send, someone, texts};
+use crate::hosted::{Hosted, Misbehaviour, OnRuntime, runtime, send, someone, texts};
 use crate::subject::Place;
 use crate::which::Which;
 
@@ -26,6 +27,9 @@ pub(super) static CASES: &[OwnCase] = &[
     OwnCase { rule: "Y1", name: "every_message_reaches_the_other_side_once", check: once },
     OwnCase { rule: "Y2", name: "a_message_keeps_its_identity", check: identity },
     OwnCase { rule: "Y3", name: "an_interruption_loses_nothing", check: interrupted },
+    OwnCase { rule: "Y4", name: "what_one_side_has_swept_is_not_brought_back", check: swept },
+    OwnCase { rule: "Y5", name: "a_peer_that_fails_disturbs_nobody_and_is_shown", check: fails },
+    OwnCase { rule: "Y5", name: "a_peer_that_never_answers_disturbs_nobody", check: hangs },
 ];
 
 const SOON: Duration = Duration::from_secs(20);
@@ -40,6 +44,7 @@ struct Bench {
 struct Running {
     end: oneshot::Sender<()>,
     task: JoinHandle<Result<()>>,
+    status: BoxStream<'static, RelayStatus>,
 }
 
 impl Bench {
@@ -54,8 +59,9 @@ impl Bench {
         let relay = PluginRelay::new(plugin, data_dir, spawner);
         let (end, ended) = oneshot::channel();
         let host = host.clone();
+        let status = relay.status();
         let task = self.runtime.spawn(async move { relay.run(host, ended.map(drop).boxed()).await });
-        Ok(Running { end, task })
+        Ok(Running { end, task, status })
     }
 
     fn wait<T>(&self, what: &str, future: impl Future<Output = T>) -> Verdict<T> {
@@ -185,4 +191,96 @@ fn interrupted(which: &Which, pair: bool) -> Verdict<Outcome> {
         bench.finish(running)?;
     }
     Ok(Outcome::Passed)
+}
+
+/// A message of long ago, which one side sweeps away while the relay runs and while it does not.
+fn swept(which: &Which, pair: bool) -> Verdict<Outcome> {
+    if let Some(skipped) = unpaired(pair) {
+        return Ok(skipped);
+    }
+    let (bench, host) = (Bench::new(which)?, Hosted::new(&["one", "two"]));
+    let (one, two) = (host.project("one")?, host.project("two")?);
+    let (old, year): (MessageId, Timestamp) = ("20200601-000000-0001".parse()?, "2020-06-01T00:00:00Z".parse()?);
+    let old = Draft::new("alice".parse()?, "task".parse()?, "swept").into_message(old, year);
+    bench.wait("an import", host.store("one")?.import(old))??;
+    let running = bench.run(&host)?;
+    bench.settled(&two, 1)?;
+    let sweep = Selection { before: Some("2021-01-01T00:00:00Z".parse()?), ..Selection::default() };
+    let removed: Vec<_> = bench
+        .wait("a removal", async { Ok::<_, Error>(host.store("two")?.remove(sweep).await?.collect().await) })??;
+    if removed.len() != 1 {
+        return Err(Failure::new(format!("the suite wanted to sweep one message, and swept {}", removed.len())));
+    }
+    // What comes behind it in the same stream shows that the relay has gone past it.
+    bench.send(&one, "sent while it runs")?;
+    let found = bench.settled(&two, 1)?;
+    bench.finish(running)?;
+    let running = bench.run(&host)?;
+    bench.send(&one, "sent after a restart")?;
+    let again = bench.settled(&two, 2)?;
+    bench.finish(running)?;
+    match found == ["sent while it runs"] && again == ["sent while it runs", "sent after a restart"] {
+        true => Ok(Outcome::Passed),
+        false => Err(Failure::new(format!(
+            "what was swept in a project came back into it\n  while the relay ran  {found:?}\n  after a restart      \
+             {again:?}"
+        ))),
+    }
+}
+
+/// Two projects that are in step although a third is not fit to be a peer.
+fn beside(which: &Which, how: Misbehaviour, check: impl FnOnce(&Bench, &mut Running) -> Verdict) -> Verdict<Outcome> {
+    let (bench, host) = (Bench::new(which)?, Hosted::with(&["bad", "one", "two"], "bad", how));
+    let (one, two) = (host.project("one")?, host.project("two")?);
+    bench.send(&one, "before, in one")?;
+    let mut running = bench.run(&host)?;
+    bench.settled(&two, 1)?;
+    for number in 0..5 {
+        bench.send(&one, &format!("in one, {number}"))?;
+        bench.send(&two, &format!("in two, {number}"))?;
+    }
+    let (here, there) = (sorted(bench.settled(&one, 11)?), sorted(bench.settled(&two, 11)?));
+    if here != there || here.len() != 11 {
+        return Err(Failure::new(format!(
+            "beside a peer that {how:?}, the projects are not in step\n  one {here:?}\n  two {there:?}"
+        )));
+    }
+    check(&bench, &mut running)?;
+    bench.finish(running)?;
+    Ok(Outcome::Passed)
+}
+
+fn fails(which: &Which, pair: bool) -> Verdict<Outcome> {
+    if let Some(skipped) = unpaired(pair) {
+        return Ok(skipped);
+    }
+    beside(which, Misbehaviour::Fails, |bench, running| {
+        let shown = |status: &RelayStatus| {
+            status.links.iter().any(|link| link.problem.is_some() || !link.connected || link.refused > 0)
+        };
+        let mut last = RelayStatus::default();
+        let found = bench.wait("the state of a link that fails", async {
+            while let Some(status) = running.status.next().await {
+                if shown(&status) {
+                    return true;
+                }
+                last = status;
+            }
+            false
+        });
+        match found {
+            Ok(true) => Ok(()),
+            _ => Err(Failure::new(format!(
+                "a peer fails, and no link says so: with a problem, as not connected, or with what was refused; the last \
+                 state is {last:?}"
+            ))),
+        }
+    })
+}
+
+fn hangs(which: &Which, pair: bool) -> Verdict<Outcome> {
+    if let Some(skipped) = unpaired(pair) {
+        return Ok(skipped);
+    }
+    beside(which, Misbehaviour::Hangs, |_, _| Ok(()))
 }

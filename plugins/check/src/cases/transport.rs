@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::OwnCase;
+use super::wire::{Raw, nonsense};
 use crate::hosted::{Hosted, OnRuntime, runtime, send, someone, texts};
 use crate::subject::Place;
 use crate::which::Which;
@@ -24,6 +25,8 @@ pub(super) static CASES: &[OwnCase] = &[
     OwnCase { rule: "T2", name: "serving_ends_after_the_shutdown", check: ends },
     OwnCase { rule: "T2", name: "nobody_connects_after_the_shutdown", check: closed },
     OwnCase { rule: "T3", name: "a_client_that_goes_away_disturbs_nobody", check: goes_away },
+    OwnCase { rule: "T3", name: "garbage_on_the_wire_disturbs_nobody", check: garbage },
+    OwnCase { rule: "T3", name: "silence_on_the_wire_disturbs_nobody", check: silence },
     OwnCase { rule: "T4", name: "nobody_listens_is_unavailable_and_told_in_time", check: nobody },
     OwnCase { rule: "T5", name: "requests_answers_and_errors_come_through", check: through },
     OwnCase { rule: "T5", name: "a_stream_comes_through_in_order", check: stream },
@@ -155,6 +158,51 @@ fn goes_away(which: &Which, _: bool) -> Verdict<Outcome> {
         let expected: Vec<String> = (0..5).map(|number| format!("text {number}")).collect();
         same(&found, &expected)
     })
+}
+
+/// Whatever a peer may write that never read the transport's documentation.
+fn garbage(which: &Which, _: bool) -> Verdict<Outcome> {
+    let mut skipped = None;
+    let outcome = both(which, |bench, _, serving, client| {
+        for (number, nonsense) in nonsense().into_iter().enumerate() {
+            let mut peer = match Raw::connect(&serving.listening.endpoint)? {
+                Ok(peer) => peer,
+                Err(reason) => return Ok(skipped = Some(reason)),
+            };
+            peer.throw(&nonsense);
+            bench.call(&*client, send("task", &format!("text {number}"))?)??;
+            drop(peer);
+            bench.call(&*client, Request::Topics)??;
+        }
+        let fresh = bench.client()?;
+        let found = bench.wait("a log", texts(&*fresh, "alice", "task"))??;
+        let expected: Vec<String> = (0..nonsense().len()).map(|number| format!("text {number}")).collect();
+        same(&found, &expected)
+    })?;
+    Ok(skipped.map_or(outcome, Outcome::Skipped))
+}
+
+/// Connections on which nothing is said, or only the beginning of something; they are there until the end.
+fn silence(which: &Which, _: bool) -> Verdict<Outcome> {
+    let mut silent = Vec::new();
+    let mut skipped = None;
+    let outcome = both(which, |bench, _, serving, client| {
+        for number in 0..16 {
+            match Raw::connect(&serving.listening.endpoint)? {
+                Ok(mut peer) => {
+                    if number % 2 == 1 {
+                        peer.throw(b"{");
+                    }
+                    silent.push(peer);
+                }
+                Err(reason) => return Ok(skipped = Some(reason)),
+            }
+        }
+        bench.call(&*client, send("task", "among the silent")?)??;
+        let found = bench.wait("a log", texts(&*bench.client()?, "alice", "task"))??;
+        same(&found, &["among the silent".into()])
+    })?;
+    Ok(skipped.map_or(outcome, Outcome::Skipped))
 }
 
 fn nobody(which: &Which, _: bool) -> Verdict<Outcome> {

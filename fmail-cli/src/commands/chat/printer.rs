@@ -179,8 +179,8 @@ impl Printer {
             Change::Missing => format!("{file} does not exist; waiting for it"),
             Change::New => format!("{file} was emptied or is another file now; reading it from its first line"),
             Change::Shorter { lines, skipped } => format!(
-                "{file} has {lines} lines and not the {skipped} that were to be skipped, so it is not the file that it was; \
-                 reading it from its first line"
+                "{file} has no line {skipped}, its last is line {lines}, so it is not the file that it was; reading it from \
+                 its first line"
             ),
             Change::Polling(reason) => reason.clone(),
         });

@@ -53,9 +53,7 @@ no message: this line
             message
         })
         .collect();
-    let message = |line: u64, sender: &str, recipient: &str, broadcast: &[&str], text: &str| {
-        json!({"sender": sender, "recipient": recipient, "broadcast": broadcast, "message": text, "line_number": line})
-    };
+    let message = |line: u64, sender: &str, recipient: &str, broadcast: &[&str], text: &str| json!({"sender": sender, "recipient": recipient, "broadcast": broadcast, "message": text, "line_number": line});
     let acknowledged = "Acknowledged — starting review";
     let approved = "Approved with minor suggestions — see inline comments";
     assert_eq!(
@@ -93,14 +91,16 @@ fn a_watch_that_goes_on_from_the_last_line_repeats_nothing_and_misses_nothing() 
             team.append(format!("# between\n[a-to-b]: {round}.{number}\n"));
         }
         let since = last.to_string();
-        for message in team.sandbox.fmail().args(["chat", "watch", "--since-line", &since, "-c", "6"]).ok().json_lines() {
+        for message in team.sandbox.fmail().args(["chat", "watch", "--since-line", &since, "-c", "6"]).ok().json_lines()
+        {
             let (number, text) = brief(&message);
             last = number;
             seen.push(text);
         }
     }
     seen.extend(team.read(&["--since-line", &last.to_string()]).iter().map(|message| brief(message).1));
-    let expected: Vec<String> = (0..5).flat_map(|round| (0..7).map(move |number| format!("{round}.{number}"))).collect();
+    let expected: Vec<String> =
+        (0..5).flat_map(|round| (0..7).map(move |number| format!("{round}.{number}"))).collect();
     assert_eq!(seen, expected);
 }
 

@@ -145,6 +145,11 @@ impl Follower {
         Ok(Follower { path, options, wake, current, missing: None, told_missing: false, found, block })
     }
 
+    /// Whether there is a file that it reads.
+    pub fn is_open(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// What ends a wait from another thread.
     pub fn stopper(&self) -> Stopper {
         self.wake.stopper()

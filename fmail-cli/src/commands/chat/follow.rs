@@ -21,24 +21,35 @@ const AHEAD: usize = 2;
 /// How long the file must have rested before a message of several lines counts as whole.
 const WHOLE: Duration = Duration::from_millis(250);
 
+/// What ends it.
+pub(super) struct Until {
+    /// That everything is printed which is in the file.
+    pub(super) caught_up: bool,
+    /// That this time is over.
+    pub(super) timeout: Option<Duration>,
+}
+
 /// What the thread has to tell.
 enum Told {
     /// It has found this.
     Found(Vec<Item>),
     /// There was nothing more at this moment.
-    CaughtUp,
+    CaughtUp {
+        /// And there will be nothing unless something is written: no last line waits for its end.
+        settled: bool,
+    },
     /// It cannot go on.
     Failed(Error),
 }
 
 /// Prints what the follower finds.
-pub(super) fn follow(follower: Follower, printer: Printer, timeout: Option<Duration>) -> Outcome {
+pub(super) fn follow(follower: Follower, printer: Printer, until: Until) -> Outcome {
     let failed = |error| Error::io("cannot prepare to wait", &error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
     let stopper = follower.stopper();
     let (sender, told) = channel(AHEAD);
     thread::Builder::new().name("chat-file".into()).spawn(move || read(follower, &sender)).map_err(failed)?;
-    let outcome = runtime.block_on(print(told, printer, timeout));
+    let outcome = runtime.block_on(print(told, printer, until));
     stopper.stop();
     outcome
 }
@@ -54,7 +65,8 @@ fn read(mut follower: Follower, sender: &Sender<Told>) {
         if more {
             return Ok(true);
         }
-        if sender.blocking_send(Told::CaughtUp).is_err() {
+        let settled = follower.due().is_none();
+        if sender.blocking_send(Told::CaughtUp { settled }).is_err() {
             return Ok(false);
         }
         Ok(follower.wait(None)? != Woken::Stopped)
@@ -72,15 +84,14 @@ fn read(mut follower: Follower, sender: &Sender<Told>) {
     }
 }
 
-async fn print(mut told: Receiver<Told>, mut printer: Printer, timeout: Option<Duration>) -> Outcome {
+async fn print(mut told: Receiver<Told>, mut printer: Printer, until: Until) -> Outcome {
     // A time too far ahead to be expressed is never.
-    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let deadline = until.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut guard = Guard::start(deadline)?;
     let mut whole = None;
     let mut caught_up = false;
     loop {
-        // What is in the file is printed before time runs out: a short timeout still delivers it.
-        let over = deadline.filter(|_| caught_up);
+        // What has been read is printed before time runs out: a short timeout still delivers it.
         tokio::select! {
             biased;
             end = guard.asked() => return match end {
@@ -93,15 +104,22 @@ async fn print(mut told: Receiver<Told>, mut printer: Printer, timeout: Option<D
                     if printer.take(items)? {
                         return Ok(());
                     }
+                    if !caught_up && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                        return printer.cut_short();
+                    }
                 }
-                Some(Told::CaughtUp) => {
+                Some(Told::CaughtUp { settled }) => {
                     caught_up = true;
+                    if until.caught_up && settled {
+                        return printer.finish();
+                    }
                     whole = printer.has_open().then(|| Instant::now() + WHOLE);
                 }
                 Some(Told::Failed(error)) => return Err(error.into()),
                 None => return Ok(()),
             },
-            () = at(over) => return printer.finish(),
+            // Nothing is cut short that was in the file before.
+            () = at(deadline.filter(|_| caught_up)) => return printer.finish(),
             () = at(whole) => {
                 whole = None;
                 if printer.rest()? {

@@ -69,6 +69,29 @@ no message: this line
     );
 }
 
+/// The first block of this kind in docs/chat.md.
+fn block(kind: &str) -> String {
+    let document = std::fs::read_to_string(fmail_e2e::workspace().join("docs/chat.md")).unwrap();
+    let (_, rest) = document.split_once(&format!("```{kind}\n")).unwrap_or_else(|| panic!("no {kind}"));
+    rest.split_once("```").unwrap().0.to_string()
+}
+
+#[test]
+fn docs_chat_md_shows_what_is_printed() {
+    let team = Team::with(block("text"));
+    let without_times = |lines: &str| -> Vec<String> {
+        lines.lines().map(|line| line.split_once(",\"sender\"").expect("a message").1.to_string()).collect()
+    };
+    let printed = team.sandbox.fmail().args(["chat", "watch", "--once"]).ok().stdout;
+    assert_eq!(without_times(&printed), without_times(&block("json")));
+    // Its commands are what the command line takes.
+    team.sandbox.write("notes.md", "");
+    for command in block("bash").lines() {
+        let command = command.split(" #").next().unwrap().replace("--timeout 5m", "");
+        team.sandbox.bash("shell", &format!("{command} --timeout 1ms")).ok();
+    }
+}
+
 #[test]
 fn only_what_is_new_is_printed_unless_more_is_asked_for() {
     let team = Team::with("[a-to-b]: one\n[a-to-b]: two\n");

@@ -246,7 +246,8 @@ fn tell(sent: &Sent) {
     }
 }
 
-fn not_durable(reason: &str) -> Error {
+/// The message is there, and nobody can say for how long.
+pub(crate) fn not_durable(reason: &str) -> Error {
     Error::new(
         ErrorKind::DurabilityUnknown,
         format!("stored, but it is not known whether the message would survive a power cut: {reason}"),

@@ -10,11 +10,11 @@ use fmail_api::{
 };
 use serde::Serialize;
 
+use super::Failure;
 use super::input::{self, Written};
 use super::letter::{Letter, recipient};
 use super::office::Office;
 use super::usage::Operation;
-use super::Failure;
 use crate::commands::send;
 use crate::session::unexpected;
 
@@ -48,8 +48,10 @@ struct Meant {
 impl Meant {
     fn recipient(&self) -> Result<&AgentName, Error> {
         let to_nobody = || {
-            let what = format!("{} is a message of the topic `{}`, in nobody's mailbox", self.message.id, self.message.to);
-            Error::invalid(what).help("`get` shows it; what an agent has done with it is noted by `fmail read` and `fmail ack`")
+            let what =
+                format!("{} is a message of the topic `{}`, in nobody's mailbox", self.message.id, self.message.to);
+            Error::invalid(what)
+                .help("`get` shows it; what an agent has done with it is noted by `fmail read` and `fmail ack`")
         };
         self.recipient.as_ref().ok_or_else(to_nobody)
     }
@@ -167,10 +169,13 @@ fn counted(office: &Office, recipient: &str) -> Answer {
 /// All messages of a thread, each as its recipient has it.
 fn conversation(office: &Office, thread: &str) -> Answer {
     if thread.trim().is_empty() {
-        return Err(Error::invalid("no thread is named").help("give its name, or the id of one of its messages").into());
+        return Err(Error::invalid("no thread is named")
+            .help("give its name, or the id of one of its messages")
+            .into());
     }
     // A copy's id leads to the same thread.
-    let name = thread.split_once('@').map_or(thread, |(id, _)| if id.parse::<MessageId>().is_ok() { id } else { thread });
+    let name =
+        thread.split_once('@').map_or(thread, |(id, _)| if id.parse::<MessageId>().is_ok() { id } else { thread });
     let messages = office.conversation(name)?;
     let mut of_agent: BTreeMap<AgentName, BTreeSet<MessageId>> = BTreeMap::new();
     for message in &messages {

@@ -63,7 +63,9 @@ pub fn gc_mail(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(UNKNOWN_OPERATION);
         }
         Asked::Wrong(error) => Err(error.into()),
-        Asked::Operation(operation, argument) => opened().and_then(|office| answers::answer(&office, operation, &argument)),
+        Asked::Operation(operation, argument) => {
+            opened().and_then(|office| answers::answer(&office, operation, &argument))
+        }
     };
     match answer.and_then(|answer| print(&answer)) {
         Ok(()) => ExitCode::SUCCESS,

@@ -30,8 +30,20 @@ fn canonical(text: &str, what: &str, kind: ErrorKind, max: usize, example: &str)
     match problem {
         None => Ok(name),
         Some(problem) => Err(Error::new(kind, format!("`{}` is not {what}: {problem}", shown(text))).help(format!(
-            "{what} consists of lowercase letters, digits and hyphens [a-z0-9-], for example {example}"
+            "{what} consists of lowercase letters, digits and hyphens [a-z0-9-], for example {example}{}",
+            elsewhere(text.trim(), kind)
         ))),
+    }
+}
+
+/// What to write instead of a name that looks like an agent's of another system.
+fn elsewhere(text: &str, kind: ErrorKind) -> String {
+    let sign = |c: char| matches!(c, '/' | '_' | '.' | ':');
+    let word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || sign(c));
+    let named = kind == ErrorKind::InvalidAgent && word && text.contains(sign);
+    match named.then(|| AgentName::from_foreign(text)) {
+        Some(Ok(agent)) => format!("; the agent that another system calls `{text}` is `{agent}` here"),
+        _ => String::new(),
     }
 }
 
@@ -226,6 +238,15 @@ impl FromStr for Priority {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_of_another_system_is_pointed_to() {
+        let help = |text: &str| text.parse::<Target>().unwrap_err().help_text().unwrap_or_default().to_string();
+        assert!(help("@gastown/crew-1").ends_with("calls `gastown/crew-1` is `gastown-crew-1--x7s` here"));
+        for wrong in ["gastown/crew-1", "@a b", "@", "@@bob", "@é", &format!("@{}", "a_".repeat(60))] {
+            assert!(!help(wrong).contains("another system"), "{wrong}");
+        }
+    }
 
     #[test]
     fn names_are_trimmed_and_lower_cased() {

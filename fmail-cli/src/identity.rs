@@ -16,7 +16,7 @@ pub(crate) fn named(environment: &Environment) -> Result<Option<AgentName>> {
 pub(crate) fn anyone(environment: &Environment) -> Result<AgentName> {
     match named(environment)? {
         Some(agent) => Ok(agent),
-        None => anonymous(),
+        None => nobody(),
     }
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn reader(environment: &Environment, hint: bool) -> Result<AgentName>
     match named(environment)? {
         Some(agent) => Ok(agent),
         None => {
-            let agent = anonymous()?;
+            let agent = nobody()?;
             if hint {
                 told(&agent);
             }
@@ -39,7 +39,7 @@ pub(crate) fn writer(environment: &Environment) -> Result<AgentName> {
     if let Some(agent) = named(environment)? {
         return Ok(agent);
     }
-    let agent = anonymous()?;
+    let agent = nobody()?;
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
         return asked(agent);
     }
@@ -55,8 +55,8 @@ pub(crate) fn required(environment: &Environment, what: &str) -> Result<AgentNam
     })
 }
 
-/// The name of this very process, as long as it lives.
-fn anonymous() -> Result<AgentName> {
+/// The name of this very process, as long as it lives. No agent has it.
+pub(crate) fn nobody() -> Result<AgentName> {
     format!("anon-{}", std::process::id()).parse()
 }
 

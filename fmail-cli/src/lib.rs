@@ -1,5 +1,5 @@
 //! The `fmail` command line, as a library: the binary runs it, and the tools that print man pages, completions and
-//! documentation ask it for [`command()`].
+//! documentation ask it for [`command()`]. The binary `fmail-gc-mail` runs [`gc_mail()`].
 //!
 //! One file per command under `commands/`. A command turns its arguments into types, calls an operation and renders the
 //! answer; it knows no store by name. Standard output carries data and nothing else; notes and errors go to standard
@@ -11,6 +11,7 @@ mod connected;
 mod definition;
 mod examples;
 mod follow;
+mod gc_mail;
 mod guard;
 mod identity;
 mod leases;
@@ -29,4 +30,5 @@ mod table;
 mod wait;
 
 pub use definition::command;
+pub use gc_mail::gc_mail;
 pub use run::run;

@@ -19,6 +19,33 @@ pub(crate) fn agent(text: &str) -> Result<AgentName> {
     text.strip_prefix('@').unwrap_or(text).parse()
 }
 
+/// What another system calls the agent, where that is another name.
+pub(crate) fn foreign(agent: &AgentName) -> Option<String> {
+    let name = agent.foreign();
+    (name != agent.as_str()).then_some(name)
+}
+
+/// An agent as people read it: its name, and behind it what another system calls it.
+///
+/// The own name comes first, since that is what commands take. The other one can hold anything, so that it is quoted unless
+/// it is a plain word: nobody's name may look like the rest of a line.
+pub(crate) fn shown(agent: &AgentName) -> String {
+    let plain = |name: &str| name.chars().all(|c| c.is_alphanumeric() || "-_/.:@".contains(c));
+    match foreign(agent) {
+        None => agent.to_string(),
+        Some(name) if plain(&name) => format!("{agent} ({name})"),
+        Some(name) => format!("{agent} ({name:?})"),
+    }
+}
+
+/// The same for where a message goes.
+pub(crate) fn shown_target(target: &Target) -> String {
+    match target {
+        Target::Agent(agent) => format!("@{}", shown(agent)),
+        Target::Topic(topic) => topic.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +68,18 @@ mod tests {
             assert_eq!(agent(text).unwrap().as_str(), "bob");
         }
         assert!(agent("@@bob").is_err() && agent("@").is_err());
+    }
+
+    #[test]
+    fn the_name_of_another_system_stands_behind_the_own_one_and_acts_on_nothing() {
+        let check = |name: &str, expect: &str| assert_eq!(shown(&AgentName::from_foreign(name).unwrap()), expect);
+        check("coder-1", "coder-1");
+        check("gastown/crew-1", "gastown-crew-1--x7s (gastown/crew-1)");
+        check("GreenDog", "greendog--x0u-5u (GreenDog)");
+        check("a) -> b", "a-----b--x1h29-2b-4h3e-5b (\"a) -> b\")");
+        check("a\u{1b}[2J\n", "a--2j---x1h1b-2h5b-4u-5ha (\"a\\u{1b}[2J\\n\")");
+        let target = Target::Agent(AgentName::from_foreign("A").unwrap());
+        assert_eq!(shown_target(&target), "@a--x0u (A)");
+        assert_eq!(shown_target(&"task".parse().unwrap()), "task");
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use fmail_api::{AgentState, AgentView, Message, Nudge, Priority, Timestamp};
 use serde_json::{Value, json};
 
+use crate::names;
+
 /// How a message is shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Style {
@@ -43,8 +45,8 @@ pub(crate) fn message_with(message: &Message, style: Style, now: Timestamp, mark
     let subject = message.subject.as_deref().filter(|subject| !subject.is_empty());
     let subject = subject.map(|subject| format!(" [{}]", on_one_line(subject))).unwrap_or_default();
     let marks = format!("{subject}{marks}");
-    let to: Vec<String> = message.targets().iter().map(ToString::to_string).collect();
-    let (id, from, to, body) = (message.id, &message.from, to.join(", "), body(&message.body));
+    let to: Vec<String> = message.targets().iter().map(names::shown_target).collect();
+    let (id, from, to, body) = (message.id, names::shown(&message.from), to.join(", "), body(&message.body));
     match style {
         Style::Json => message.to_line(),
         Style::Plain => format!("{id} {from} -> {to}{marks}: {}", indented(&body)),
@@ -60,7 +62,7 @@ pub(crate) fn message_with(message: &Message, style: Style, now: Timestamp, mark
                 Priority::Normal => String::new(),
             };
             let body = indented(&visible(&body));
-            format!("{head} {} -> {}{urgent}{marks}: {body}", paint("1;36", from.as_str()), paint("33", &to))
+            format!("{head} {} -> {}{urgent}{marks}: {body}", paint("1;36", &from), paint("33", &to))
         }
     }
 }
@@ -71,7 +73,9 @@ pub(crate) fn nudge(nudge: &Nudge, style: Style) -> String {
     let Nudge { from, text, time } = nudge;
     match style {
         Style::Json => json!({"event": "nudge", "from": from, "text": text, "time": time}).to_string(),
-        Style::Plain | Style::Terminal { .. } => format!("! nudge from @{from}: {}", on_one_line(text)),
+        Style::Plain | Style::Terminal { .. } => {
+            format!("! nudge from @{}: {}", names::shown(from), on_one_line(text))
+        }
     }
 }
 
@@ -138,7 +142,7 @@ pub(crate) fn agent_row(agent: &AgentView, now: Timestamp) -> [String; 3] {
         (Some(text), AgentState::Active) => on_one_line(text),
         (Some(text), state) => format!("{}: {}", state.as_str(), on_one_line(text)),
     };
-    [agent.name.to_string(), last_seen, status]
+    [names::shown(&agent.name), last_seen, status]
 }
 
 #[cfg(test)]
@@ -205,6 +209,17 @@ mod tests {
         let now = sent.time;
         assert_eq!(message(&sent, Style::Plain, now), "20260110-153000-0001 architect -> task, @bob: x");
         assert!(message(&sent, EYES, now).contains("-> task, @bob [high]: x"));
+    }
+
+    #[test]
+    fn names_of_another_system_are_shown_beside_the_own_ones() {
+        let mut sent = sample("x".into());
+        sent.from = fmail_api::AgentName::from_foreign("gastown/crew-1").unwrap();
+        sent.to = fmail_api::Target::Agent(fmail_api::AgentName::from_foreign("GreenDog").unwrap());
+        let expected = "gastown-crew-1--x7s (gastown/crew-1) -> @greendog--x0u-5u (GreenDog): x";
+        assert_eq!(message(&sent, Style::Plain, sent.time), format!("20260110-153000-0001 {expected}"));
+        assert!(message(&sent, EYES, sent.time).ends_with(expected));
+        assert!(!message(&sent, Style::Json, sent.time).contains("GreenDog"), "the message is as it is stored");
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod near;
 mod nudges;
 mod operations;
 mod ops;
+mod overview;
 pub mod paths;
 mod presence;
 mod search;

@@ -46,7 +46,7 @@ pub fn describe(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the programs with optimisation and says where `fmail` is; `forged` and `fmail-plugin-check` lie beside it.
+/// Builds the programs with optimisation and says where `fmail` is; the others lie beside it.
 ///
 /// One after the other, `fmail` last: built together, `fmail` would get the features that only the daemon asks of their
 /// common dependencies, and load a further library with every start.

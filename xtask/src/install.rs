@@ -29,8 +29,9 @@ struct Item {
     mode: u32,
 }
 
-/// What `fmail plugin check` and `bench` run; it has no man page of its own, since fmail's tell of it.
-const CHECK: &str = "fmail-plugin-check";
+/// Programs without man pages of their own: what `fmail plugin check` and `bench` run, of which fmail's pages tell, and fmail
+/// as a mail script, which no person calls.
+const BESIDE: [&str; 2] = ["fmail-plugin-check", "fmail-gc-mail"];
 
 /// Where plugins are looked for.
 const PLUGINS: &str = "lib/fmail/plugins";
@@ -53,9 +54,11 @@ impl Install {
             items.extend(completions(&command));
             items.extend(man_pages(command)?);
         }
-        let check = program.with_file_name(CHECK);
-        let content = fs::read(&check).map_err(doing("reading", &check))?;
-        items.push(Item { path: Path::new("bin").join(CHECK), content, mode: 0o755 });
+        for name in BESIDE {
+            let program = program.with_file_name(name);
+            let content = fs::read(&program).map_err(doing("reading", &program))?;
+            items.push(Item { path: Path::new("bin").join(name), content, mode: 0o755 });
+        }
         for library in OURS.map(|name| format!("lib{}.so", name.replace('-', "_"))) {
             let built = program.with_file_name(&library);
             let content = fs::read(&built).map_err(doing("reading", &built))?;

@@ -42,6 +42,7 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
         "bin/fmail",
         "bin/forged",
         "bin/fmail-plugin-check",
+        "bin/fmail-gc-mail",
         "share/man/man1/fmail.1",
         "share/man/man1/fmail-send.1",
         "share/man/man1/fmail-watch.1",
@@ -70,6 +71,8 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
     let manifest = fs::read_to_string(prefix.join("share/fmail/install-manifest.txt")).unwrap();
     assert!(!manifest.contains(scratch.path().to_str().unwrap()), "the list does not depend on the place");
 
+    let version = Command::new(prefix.join("bin/fmail-gc-mail")).arg("--version").output().unwrap();
+    assert!(version.status.success() && version.stdout.starts_with(b"fmail-gc-mail "), "{version:?}");
     for name in ["fmail", "forged"] {
         let run = |arguments: &[&str]| Command::new(prefix.join("bin").join(name)).args(arguments).output().unwrap();
         let version = run(&["--version"]);

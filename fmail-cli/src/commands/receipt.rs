@@ -6,7 +6,7 @@ use fmail_api::{Receipt as Told, ReceiptRequest, Request, Response};
 use crate::examples::{Example, example, help};
 use crate::output::{Outcome, Output, note};
 use crate::session::{Place, unexpected};
-use crate::{identity, mail, table};
+use crate::{identity, mail, names, table};
 
 pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail receipt 0042", "who has retrieved, read and acknowledged it, and when"),
@@ -56,7 +56,7 @@ fn lines(receipt: &Told) -> Vec<String> {
         .recipients
         .iter()
         .map(|one| {
-            let name = if one.cc { format!("@{} (cc)", one.agent) } else { format!("@{}", one.agent) };
+            let name = format!("@{}{}", names::shown(&one.agent), if one.cc { " (cc)" } else { "" });
             let state = mail::word(one.standing).to_string();
             let stored = receipt.stored.whole_seconds().to_string();
             [name, state, stored, time(one.retrieved), time(one.read), time(one.acknowledged)]

@@ -65,7 +65,7 @@ fn rows(held: &[Lease]) -> Vec<String> {
         [
             on_one_line(&lease.pattern),
             lease.id.to_string(),
-            format!("@{}", lease.agent),
+            format!("@{}", names::shown(&lease.agent)),
             leases::mode(lease).to_string(),
             format!("{} ({})", lease.until.whole_seconds(), leases::left(lease.until.since(now))),
             lease.reason.as_deref().map(on_one_line).unwrap_or_default(),

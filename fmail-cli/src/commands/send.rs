@@ -229,11 +229,15 @@ fn tell(sent: &Sent) {
     for unknown in &sent.unknown {
         let near: Vec<String> = unknown.near.iter().map(|name| format!("@{name}")).collect();
         let meant = if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(" or ")) };
-        note(&format!("stored, but nobody in this project has used the name @{} yet{meant}", unknown.name));
+        note(&format!(
+            "stored, but nobody in this project has used the name @{} yet{meant}",
+            names::shown(&unknown.name)
+        ));
     }
     for behind in &sent.backlog {
         let seen = ago_in_words(now().since(behind.last_seen));
-        note(&format!("stored; @{} has {} unread, last seen {seen}", behind.name, behind.unread));
+        let name = names::shown(&behind.name);
+        note(&format!("stored; @{name} has {} unread, last seen {seen}", behind.unread));
     }
     if let Some(agent) = &sent.namesake {
         note(&format!("stored in the topic `{agent}`; to reach the agent write @{agent}"));
@@ -246,7 +250,8 @@ fn tell(sent: &Sent) {
     }
 }
 
-fn not_durable(reason: &str) -> Error {
+/// The message is there, and nobody can say for how long.
+pub(crate) fn not_durable(reason: &str) -> Error {
     Error::new(
         ErrorKind::DurabilityUnknown,
         format!("stored, but it is not known whether the message would survive a power cut: {reason}"),

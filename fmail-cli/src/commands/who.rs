@@ -1,12 +1,13 @@
 //! `fmail who`
 
 use clap::Args;
-use fmail_api::{Request, Response};
+use fmail_api::{AgentView, Request, Response};
+use serde_json::{Value, json};
 
 use crate::examples::{Example, example, help};
 use crate::output::{Outcome, Output, note, notice};
 use crate::session::{Place, now, unexpected};
-use crate::{identity, render, table};
+use crate::{identity, names, render, table};
 
 pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail who", "names, when they were last seen, what they do"),
@@ -30,7 +31,7 @@ impl Who {
         notices.iter().for_each(notice);
         let mut output = Output::stdout();
         if self.json {
-            output.json(&agents)?;
+            output.json(&agents.iter().map(as_json).collect::<Vec<_>>())?;
         } else if agents.is_empty() {
             note("no agent is known in this project yet");
         } else {
@@ -42,4 +43,13 @@ impl Who {
         }
         output.flush()
     }
+}
+
+/// The agent's own JSON, with what another system calls it.
+fn as_json(agent: &AgentView) -> Value {
+    let mut value = json!(agent);
+    if let (Some(fields), Some(name)) = (value.as_object_mut(), names::foreign(&agent.name)) {
+        fields.insert("foreign".into(), name.into());
+    }
+    value
 }

@@ -6,9 +6,9 @@ use fmail_host::Project;
 use serde_json::{Value, json};
 
 use crate::examples::{Example, example, help};
-use crate::identity;
 use crate::output::{Outcome, Output};
 use crate::session::Place;
+use crate::{identity, names};
 
 pub(crate) const EXAMPLES: &[Example] =
     &[example("fmail whoami", "agent, project, root and why"), example("fmail whoami --json", "as a JSON object")];
@@ -38,13 +38,18 @@ impl Whoami {
         let (store, exists) = (&place.settings.mail.store, place.project.fmail_dir().is_dir());
         let mut output = Output::stdout();
         if self.json {
-            output.json(&json!({
+            let mut value = json!({
                 "agent": agent, "agent_from": agent_from, "project": project, "project_from": project_from,
                 "root": root, "root_from": reason, "store": store, "exists": exists,
-            }))?;
+            });
+            if let Some(name) = names::foreign(&agent) {
+                value["foreign"] = name.into();
+            }
+            output.json(&value)?;
         } else {
             let state = if exists { "" } else { " (nothing stored yet)" };
-            output.line(&format!("agent:   {agent} ({agent_from})"))?;
+            let called = names::foreign(&agent).map(|name| format!(", elsewhere called {name:?}")).unwrap_or_default();
+            output.line(&format!("agent:   {agent} ({agent_from}{called})"))?;
             output.line(&format!("project: {project} ({project_from})"))?;
             output.line(&format!("root:    {root} ({reason})"))?;
             output.line(&format!("store:   {store}{state}"))?;

@@ -29,7 +29,7 @@ mod reserve;
 mod search;
 mod send;
 mod status;
-mod thread;
+pub(crate) mod thread;
 mod topics;
 mod watch;
 mod who;

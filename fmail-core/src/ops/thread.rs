@@ -17,6 +17,9 @@ use crate::Operations;
 use crate::find::Found;
 use crate::mailbox::{Mailbox, Shelf};
 
+/// Whether whoever asks may read a message.
+pub(crate) type Readable<'a> = &'a (dyn Fn(&Message) -> bool + Sync);
+
 /// The longest chain of answers that is followed up to its beginning.
 const LONGEST_CHAIN: usize = 10_000;
 
@@ -30,8 +33,9 @@ impl Operations {
         if let Some(delegated) = self.delegated(context) {
             return delegated.thread(&request).await;
         }
-        let thread = self.thread_of(&context.agent, text).await?;
-        let ids = self.members(&context.agent, &thread).await?;
+        let agent = &context.agent;
+        let thread = self.thread_of(agent, text).await?;
+        let ids = self.members(&thread, &|message| message.readable_by(agent)).await?;
         let now = self.moment();
         let mailbox = Mailbox::new(&*self.store, &context.agent, now);
         let mut states = mailbox.states(&ids).await?;
@@ -55,32 +59,37 @@ impl Operations {
     /// The name of the thread that a text means.
     async fn thread_of(&self, agent: &AgentName, text: &str) -> Result<String> {
         let looks_like_an_id = text.len() <= 20 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-        let mut message = match looks_like_an_id {
-            false => return Ok(text.into()),
+        match looks_like_an_id {
+            false => Ok(text.into()),
             true => match self.look_for(agent, text).await {
-                Ok(Found::Message(message)) => message,
-                Ok(Found::Nothing(_)) => return Ok(text.into()),
+                Ok(Found::Message(message)) => self.thread_name(message, &|message| message.readable_by(agent)).await,
+                Ok(Found::Nothing(_)) => Ok(text.into()),
                 // A thread may have a name of digits.
-                Err(error) if error.kind() == fmail_api::ErrorKind::NotFound => return Ok(text.into()),
-                Err(error) => return Err(error),
+                Err(error) if error.kind() == fmail_api::ErrorKind::NotFound => Ok(text.into()),
+                Err(error) => Err(error),
             },
-        };
+        }
+    }
+
+    /// The name of the thread that a message belongs to: its own, or that of what it answers, as far up as `readable`
+    /// allows; the id of the first where none has a name.
+    pub(crate) async fn thread_name(&self, mut message: Arc<Message>, readable: Readable<'_>) -> Result<String> {
         for _ in 0..LONGEST_CHAIN {
             if let Some(thread) = &message.thread {
                 return Ok(thread.clone());
             }
             let Some(above) = message.reply_to else { break };
-            match self.look_for(agent, &above.to_string()).await? {
+            match self.message(above).await? {
                 // A chain that bites its own tail has no beginning; its lowest id is as good as any.
-                Found::Message(next) if next.id < message.id => message = next,
+                Some(next) if next.id < message.id && readable(&next) => message = next,
                 _ => break,
             }
         }
         Ok(message.id.to_string())
     }
 
-    /// The ids of the thread's messages that the agent may read.
-    async fn members(&self, agent: &AgentName, thread: &str) -> Result<BTreeSet<MessageId>> {
+    /// The ids of the thread's messages that are readable.
+    pub(crate) async fn members(&self, thread: &str, readable: Readable<'_>) -> Result<BTreeSet<MessageId>> {
         let mut members = BTreeSet::new();
         let mut named = self.store.scan(Query { thread: Some(thread.into()), ..Query::default() }).await?.messages;
         while let Some(event) = named.next().await {
@@ -97,7 +106,7 @@ impl Operations {
         while let Some(event) = events.next().await {
             let Event::Message(delivery) = event? else { continue };
             let message = delivery.message;
-            if !message.readable_by(agent) {
+            if !readable(&message) {
                 hidden.insert(message.id);
             }
             if let (Some(above), None) = (message.reply_to, &message.thread) {

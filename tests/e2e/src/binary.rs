@@ -20,6 +20,12 @@ pub fn forged_binary() -> &'static Path {
     BINARY.get_or_init(|| fresh("FORGED_TEST_BIN", "forged", "forged"))
 }
 
+/// fmail as a mail script: `FMAIL_GC_MAIL_TEST_BIN`, else as [`fmail_binary`].
+pub fn gc_mail_binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| fresh("FMAIL_GC_MAIL_TEST_BIN", "fmail-gc-mail", "fmail-cli"))
+}
+
 /// The program that checks plugins: `FMAIL_PLUGIN_CHECK`, else as [`fmail_binary`].
 pub fn plugin_check_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();

@@ -16,7 +16,7 @@ mod tree;
 pub mod web_socket;
 mod wire;
 
-pub use binary::{fmail_binary, forged_binary, plugin_check_binary, plugin_library, workspace};
+pub use binary::{fmail_binary, forged_binary, gc_mail_binary, plugin_check_binary, plugin_library, workspace};
 pub use daemon::Daemon;
 pub use footprint::Footprint;
 pub use plugins::plugins;

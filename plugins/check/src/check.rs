@@ -76,6 +76,9 @@ impl Check {
                 printed.push((format!("{} {}", case.rule, case.name), finished.stdout));
             }
             totals.count(case.rule, &finished.told);
+            if totals.first.is_none() && matches!(finished.told, Told::Failed(_)) {
+                totals.first = Some(format!("{} {}", case.rule, case.name));
+            }
             self.tell(case.rule, case.name, &finished.told, &finished.stderr.text)
         })?;
         let told = about_stdout(&printed);
@@ -192,16 +195,20 @@ impl Check {
     }
 
     fn sum_up(&self, inspection: &Inspection, totals: &Totals) -> Result<()> {
-        let Totals { passed, failed, skipped, broken } = totals;
+        let Totals { passed, failed, skipped, broken, first } = totals;
         let broken: Vec<&str> = broken.iter().map(String::as_str).collect();
         let name = inspection.manifest["name"].as_str().unwrap_or_default();
         let mut text = format!("{name}: {passed} passed, {failed} failed, {skipped} skipped");
         if !broken.is_empty() {
             text.push_str(&format!("; broken: {}", broken.join(" ")));
         }
+        // A plugin that breaks one rule fails in the cases of others too.
+        if let Some(first) = first.as_ref().filter(|_| broken.len() > 1) {
+            text.push_str(&format!("; begin with {first}"));
+        }
         self.print(&text, || {
             json!({
-                "plugin": name, "passed": passed, "failed": failed, "skipped": skipped, "broken": broken,
+                "plugin": name, "passed": passed, "failed": failed, "skipped": skipped, "broken": broken, "first": first,
                 "manifest": inspection.manifest,
             })
         })
@@ -220,6 +227,8 @@ struct Totals {
     failed: u32,
     skipped: u32,
     broken: BTreeSet<String>,
+    /// The first case that failed.
+    first: Option<String>,
 }
 
 impl Totals {

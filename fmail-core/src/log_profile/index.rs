@@ -76,6 +76,11 @@ impl Index {
         }
     }
 
+    /// Nothing of what was, but no id is given twice.
+    pub(super) fn emptied(&self) -> Self {
+        Index { last: self.last, ..Index::new() }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_position.len()
     }

@@ -97,7 +97,7 @@ impl State {
     pub(super) fn begin_anew(&mut self) {
         self.next = 1;
         self.epoch = None;
-        self.index = Index::new();
+        self.index = self.index.emptied();
         self.records = Records::default();
         self.broken.clear();
         self.replaced.clear();

@@ -199,7 +199,7 @@ fn Archive_UnknownIDReturnsError(post: &Post) {
 
 fn Lifecycle_SendInboxReadInboxEmpty(post: &Post) {
     let hello = post.hello();
-    assert_eq!(post.ids("inbox", "bob"), [hello.clone()]);
+    assert_eq!(post.ids("inbox", "bob"), [hello.as_str()]);
     assert_eq!(post.one("read", &hello)["body"], "hello");
     assert!(post.list("inbox", "bob").is_empty());
     assert_eq!(post.one("get", &hello)["body"], "hello");
@@ -207,7 +207,7 @@ fn Lifecycle_SendInboxReadInboxEmpty(post: &Post) {
 
 fn Lifecycle_SendCheckArchiveInboxEmpty(post: &Post) {
     let hello = post.hello();
-    assert_eq!(post.ids("check", "bob"), [hello.clone()]);
+    assert_eq!(post.ids("check", "bob"), [hello.as_str()]);
     post.done("archive", &hello);
     assert!(post.list("inbox", "bob").is_empty());
 }
@@ -218,6 +218,6 @@ fn Lifecycle_MarkReadUnreadToggle(post: &Post) {
         post.done("mark-read", &hello);
         assert!(post.list("inbox", "bob").is_empty());
         post.done("mark-unread", &hello);
-        assert_eq!(post.ids("inbox", "bob"), [hello.clone()]);
+        assert_eq!(post.ids("inbox", "bob"), [hello.as_str()]);
     }
 }

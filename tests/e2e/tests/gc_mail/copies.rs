@@ -23,7 +23,7 @@ fn copies_and_urgency_are_shown(post: &Post) {
 
 fn what_is_done_with_a_copy_is_its_recipients(post: &Post) {
     let sent = post.fmail("alice", &["send", "@bob", "--cc", "@carol,@dave", "x"]).stdout.trim().to_string();
-    assert_eq!(post.ids("inbox", "bob"), [sent.clone()]);
+    assert_eq!(post.ids("inbox", "bob"), [sent.as_str()]);
     let carols = post.ids("inbox", "carol").remove(0);
     assert_ne!(carols, sent, "an id alone means bob's");
     assert_eq!(id(&post.one("get", &carols)), carols);

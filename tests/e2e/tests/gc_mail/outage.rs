@@ -147,10 +147,10 @@ fn a_daemon_that_hangs_beside_its_store() {
         let id = post.hello();
         let daemon = post.daemon.as_ref().unwrap();
         daemon.signal(Signal::STOP);
-        assert_eq!(post.ids("inbox", "bob"), [id.clone()], "{name}");
+        assert_eq!(post.ids("inbox", "bob"), [id.as_str()], "{name}");
         let second = post.hello();
         post.done("archive", &id);
-        assert_eq!(post.ids("all", "bob"), [second.clone()], "{name}");
+        assert_eq!(post.ids("all", "bob"), [second.as_str()], "{name}");
         daemon.signal(Signal::CONT);
         // What the daemon was asked for before it was given up stores nothing twice.
         assert_eq!(post.ids("all", "bob"), [second], "{name}");

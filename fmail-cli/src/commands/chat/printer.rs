@@ -55,8 +55,8 @@ impl Printer {
     }
 
     /// Prints the messages among these, at once; whether the count is reached.
-    pub(super) fn take(&mut self, items: Vec<Item>) -> Outcome<bool> {
-        for item in items {
+    pub(super) fn take(&mut self, items: &mut Vec<Item>) -> Outcome<bool> {
+        for item in items.drain(..) {
             match item {
                 Item::Line(line) => self.line(line)?,
                 Item::TooLong { number, length, allowed, .. } => {

@@ -68,14 +68,15 @@ impl Watch {
             max_line: defaults.max_line.max(settings.max_message_bytes.saturating_mul(2)),
             ..defaults
         };
-        let printer = Printer::new(&path, only_for, self.multiline.then_some(options.max_line), self.count);
+        let joined = self.multiline.then_some(options.max_line);
         let follower = Follower::open(&path, options)?;
         if self.once && !follower.is_open() {
             let text = format!("{} does not exist", path.display());
             return Err(Error::not_found(text).help("without --once it is waited for").into());
         }
         let until = Until { caught_up: self.once, timeout };
-        follow(follower, printer, until)
+        let count = self.count;
+        follow(follower, move || Printer::new(&path, only_for, joined, count), until)
     }
 }
 

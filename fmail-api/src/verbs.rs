@@ -13,9 +13,18 @@
 //! | `list` | [`ListVerb`] | `{}`, then [`ListItem`] |
 //! | `delete` | [`DeleteVerb`] | `{}` |
 //! | `health` | `{}` | [`crate::Health`] |
+//! | `mail_inbox` | [`InboxVerb`] | `{}`, then [`MailItem`] |
+//! | `mail_peek`, `mail_read` | [`MailVerb`] | [`MailItem`] |
+//! | `mail_mark` | [`MarkVerb`] | [`MarkAnswer`] |
+//! | `mail_count` | [`CountVerb`] | [`crate::MailCount`] |
+//! | `mail_thread` | [`ThreadVerb`] | `{}`, then [`MailItem`] |
+//!
+//! Those of mail are the [mailbox facet](crate::Mailbox): a store that claims `mailbox` has them.
 //!
 //! The host and the SDK share these types; a plugin in another language reads and writes the same JSON. An event is
 //! written by [`event_json`] and read by [`event_from_json`].
+
+mod mail;
 
 use std::sync::Arc;
 
@@ -26,6 +35,8 @@ use crate::{
     Cursor, Delivery, Error, ErrorKind, Event, Expect, Message, MessageId, Notice, Query, Record, RecordKey, Result,
     Revision, Target,
 };
+
+pub use mail::{CountVerb, InboxVerb, MailItem, MailVerb, MarkAnswer, MarkVerb, ThreadVerb};
 
 /// The names of the methods.
 pub mod method {
@@ -51,6 +62,18 @@ pub mod method {
     pub const DELETE: &str = "delete";
     /// Whether the store can be used.
     pub const HEALTH: &str = "health";
+    /// Mailbox: an agent's messages of a folder.
+    pub const MAIL_INBOX: &str = "mail_inbox";
+    /// Mailbox: one message.
+    pub const MAIL_PEEK: &str = "mail_peek";
+    /// Mailbox: one message, which becomes read.
+    pub const MAIL_READ: &str = "mail_read";
+    /// Mailbox: notes something about a message.
+    pub const MAIL_MARK: &str = "mail_mark";
+    /// Mailbox: how much open mail there is.
+    pub const MAIL_COUNT: &str = "mail_count";
+    /// Mailbox: the messages of a thread.
+    pub const MAIL_THREAD: &str = "mail_thread";
     /// Log profile: the entries behind a position.
     pub const READ: &str = "read";
     /// Log profile: entries that may be forgotten.

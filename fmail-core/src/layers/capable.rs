@@ -16,9 +16,10 @@ use serde_json::Value;
 ///
 /// What it does not claim is refused with `unsupported` and never reaches it. An answer that the store cannot have meant
 /// is `internal` and names it. Only what costs next to nothing is looked at: the message that an append answers with
-/// against the draft (not its body), the places, ids and number of what a scan delivers, the keys of records.
+/// against the draft (not its body), the places, ids and number of what a scan delivers, the keys of records, and whether
+/// the mail of a [`Mailbox`] is what was asked for.
 pub struct Capable {
-    inner: Arc<dyn Store>,
+    pub(super) inner: Arc<dyn Store>,
     capabilities: Capabilities,
 }
 
@@ -36,7 +37,7 @@ impl Capable {
         Err(Error::unsupported(what).context("store", &self.capabilities.name))
     }
 
-    fn nonsense(&self, what: impl std::fmt::Display) -> Error {
+    pub(super) fn nonsense(&self, what: impl std::fmt::Display) -> Error {
         nonsense(&self.capabilities.name, what)
     }
 
@@ -181,6 +182,6 @@ impl Store for Capable {
     }
 
     fn mailbox(&self) -> Option<&dyn Mailbox> {
-        self.inner.mailbox()
+        self.inner.mailbox().map(|_| self as &dyn Mailbox)
     }
 }

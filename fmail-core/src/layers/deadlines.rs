@@ -15,13 +15,14 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
 use serde_json::Value;
 
+use super::facet::facet_around;
 use crate::timer::Sleep;
 
 /// A store whose calls end in time, with their answer or with `timeout`.
 ///
 /// The same time is given to each wait for the next item of a scan, a list or a removal; the time that the reader takes
-/// between two items does not count. A watch may wait for ever: only opening it has a deadline. A call that is over its
-/// time is dropped, which is how a store learns that nobody waits any more.
+/// between two items does not count. A watch may wait for ever: only opening it has a deadline. What a mailbox lists has to
+/// be there whole in that time. A call that is over its time is dropped, which is how a store learns that nobody waits any more.
 ///
 /// A call that is answered at once costs no timer.
 pub struct Deadlines {
@@ -154,6 +155,8 @@ impl Store for Deadlines {
     }
 
     fn mailbox(&self) -> Option<&dyn Mailbox> {
-        self.inner.mailbox()
+        self.inner.mailbox().map(|_| self as &dyn Mailbox)
     }
 }
+
+facet_around!(Deadlines, within);

@@ -13,6 +13,8 @@ use futures::channel::oneshot;
 use futures::stream::BoxStream;
 use serde_json::Value;
 
+use super::facet::facet_around;
+
 /// A store that sees no message over its limit (A6), and only so many calls at once.
 ///
 /// Who comes when that many are under way waits, and is let in in the order of coming; when too many wait already, it is
@@ -41,6 +43,11 @@ impl Limits {
 
     async fn turn(&self) -> Result<Turn> {
         self.gate.turn().await.map_err(|error| error.context("store", &self.name))
+    }
+
+    async fn in_turn<T>(&self, _: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let _turn = self.turn().await?;
+        call.await
     }
 }
 
@@ -180,6 +187,8 @@ impl Store for Limits {
     }
 
     fn mailbox(&self) -> Option<&dyn Mailbox> {
-        self.inner.mailbox()
+        self.inner.mailbox().map(|_| self as &dyn Mailbox)
     }
 }
+
+facet_around!(Limits, in_turn);

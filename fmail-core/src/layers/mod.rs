@@ -12,12 +12,16 @@
 //! | [`Filtering`] | the parts of a query that the store lacks | when it lacks any |
 //! | [`Traced`] | tells the daemon's log of each call | when `traced` |
 //!
+//! A store that keeps the states of mail itself ([`Mailbox`](fmail_api::Mailbox)) keeps that facet through all of them: the
+//! checks, limits, deadlines and traces hold for its calls too; queries, which it has none of, need no filter.
+//!
 //! The checks are innermost: they look at what the store itself says. The deadline is around the limits, so that waiting
 //! for one's turn counts; and inside the filters, which may pass over any number of messages as long as they keep
 //! coming.
 
 mod capable;
 mod deadlines;
+mod facet;
 mod filtering;
 mod limits;
 mod newest;

@@ -14,6 +14,8 @@ use futures::stream::BoxStream;
 use serde_json::Value;
 use tracing::{Instrument, Level, debug, debug_span};
 
+use super::facet::facet_around;
+
 /// The target under which calls are told.
 const TARGET: &str = "fmail::store";
 
@@ -159,6 +161,8 @@ impl Store for Traced {
     }
 
     fn mailbox(&self) -> Option<&dyn Mailbox> {
-        self.inner.mailbox()
+        self.inner.mailbox().map(|_| self as &dyn Mailbox)
     }
 }
+
+facet_around!(Traced, call);

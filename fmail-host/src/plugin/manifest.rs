@@ -87,6 +87,8 @@ capabilities! {
     FilterText, "filter.text";
     /// Counts mailboxes without reading them.
     Summary, "summary";
+    /// Keeps the states of mail itself.
+    Mailbox, "mailbox";
 }
 
 /// The keys that are understood. Others are left alone, so that manifests can grow.
@@ -103,12 +105,13 @@ impl Manifest {
             return Err(read.wrong(format!("the manifest is {}; expected an object", word_for(&value))));
         };
         let kind = read.kind(&map)?;
+        let profile = read.profile(&map, kind)?;
         Ok(Manifest {
             name: read.name(&map)?,
             version: read.version(&map)?,
             kind,
-            profile: read.profile(&map, kind)?,
-            capabilities: read.capabilities(&map, kind)?,
+            profile,
+            capabilities: read.capabilities(&map, kind, profile)?,
             max_message_bytes: read.max_message_bytes(&map)?,
             config_schema: Schema::parse(map.get("config_schema")).map_err(|what| read.wrong(what))?,
             build: read.section(&map, "build")?,
@@ -220,7 +223,12 @@ impl Reading<'_> {
         }
     }
 
-    fn capabilities(&self, map: &Map<String, Value>, kind: PluginKind) -> Result<BTreeSet<Capability>> {
+    fn capabilities(
+        &self,
+        map: &Map<String, Value>,
+        kind: PluginKind,
+        profile: StoreProfile,
+    ) -> Result<BTreeSet<Capability>> {
         let items = match map.get("capabilities") {
             None => return Ok(BTreeSet::new()),
             Some(Value::Array(items)) => items,
@@ -242,7 +250,13 @@ impl Reading<'_> {
                 }
             })
         };
-        items.iter().map(one).collect()
+        let claimed: BTreeSet<Capability> = items.iter().map(one).collect::<Result<_>>()?;
+        if profile == StoreProfile::Log && claimed.contains(&Capability::Mailbox) {
+            return Err(self
+                .wrong("the manifest claims `mailbox` with the profile `log`, and a log knows no mail".into())
+                .help("remove the capability, or write a store of the whole contract: `\"profile\": \"store\"`"));
+        }
+        Ok(claimed)
     }
 
     fn max_message_bytes(&self, map: &Map<String, Value>) -> Result<Option<usize>> {
@@ -313,6 +327,7 @@ mod tests {
         refused(r#"{"capabilities":["shared",1]}"#, &["`capabilities`", "got 1"]);
         refused(r#"{"capabilities":["filter.txt"]}"#, &["capability \"filter.txt\"", "did you mean `filter.text`"]);
         refused(r#"{"capabilities":["teleport"]}"#, &["capability \"teleport\"", "allowed are `shared`"]);
+        refused(r#"{"profile":"log","capabilities":["mailbox"]}"#, &["`mailbox`", "`log`", "the whole contract"]);
         refused(r#"{"kind":"transport","capabilities":["shared"]}"#, &["a transport does not have"]);
         refused(r#"{"limits":{"max_message_bytes":-1}}"#, &["`limits.max_message_bytes`", "got -1"]);
         refused(r#"{"limits":[]}"#, &["`limits`", "expected an object"]);

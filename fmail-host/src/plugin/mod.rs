@@ -20,6 +20,7 @@ mod ledger;
 mod library;
 mod loaded;
 mod log;
+mod mailbox;
 mod manifest;
 mod name;
 mod opened;

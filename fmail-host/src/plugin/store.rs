@@ -9,8 +9,8 @@ use fmail_api::verbs::{
     encode, event_from_json, method,
 };
 use fmail_api::{
-    Appended, Capabilities, Cursor, Draft, Error, Event, EventStream, Expect, Filters, Health, Imported, Message,
-    Query, Record, RecordKey, Removed, Result, Revision, Scan, Selection, Store, Summary, summarise,
+    Appended, Capabilities, Cursor, Draft, Error, Event, EventStream, Expect, Filters, Health, Imported, Mailbox,
+    Message, Query, Record, RecordKey, Removed, Result, Revision, Scan, Selection, Store, Summary, summarise,
 };
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -41,12 +41,12 @@ impl PluginStore {
         PluginStore { instance, capabilities, context }
     }
 
-    async fn ask<T: DeserializeOwned>(&self, method: &'static str, request: &impl Serialize) -> Result<T> {
+    pub(super) async fn ask<T: DeserializeOwned>(&self, method: &'static str, request: &impl Serialize) -> Result<T> {
         let body = self.instance.call(method, &self.context, &encode(request)).await?;
         self.understood(method, &body)
     }
 
-    async fn stream<T: DeserializeOwned>(
+    pub(super) async fn stream<T: DeserializeOwned>(
         &self,
         method: &'static str,
         request: &impl Serialize,
@@ -67,7 +67,7 @@ impl PluginStore {
     }
 
     /// The items of a stream as values. The stream holds the instance: it may outlive the store.
-    fn items<T: DeserializeOwned + Send + 'static>(
+    pub(super) fn items<T: DeserializeOwned + Send + 'static>(
         &self,
         method: &'static str,
         items: Replies,
@@ -114,7 +114,7 @@ fn capabilities(name: &str, manifest: &Manifest, max_message_bytes: usize) -> Ca
 
 /// An answer or a head that says nothing.
 #[derive(serde::Deserialize)]
-struct Nothing {}
+pub(super) struct Nothing {}
 
 #[async_trait]
 impl Store for PluginStore {
@@ -191,5 +191,9 @@ impl Store for PluginStore {
 
     async fn close(&self) -> Result<()> {
         self.instance.close(GRACE).await.map(drop)
+    }
+
+    fn mailbox(&self) -> Option<&dyn Mailbox> {
+        self.instance.manifest().has(Capability::Mailbox).then_some(self)
     }
 }

@@ -50,6 +50,7 @@ const STORE_CAPABILITIES: &[&str] = &[
     "filter.limit",
     "filter.order",
     "filter.text",
+    "mailbox",
 ];
 
 /// A log is only asked whether others see it and whether it survives.

@@ -1,6 +1,7 @@
 //! The methods of each kind of plugin, as calls of its trait.
 
 mod log;
+mod mailbox;
 mod relay;
 mod store;
 mod transport;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use fmail_abi::{Service, Work};
 use fmail_api::verbs::{self, AppendAnswer, DeleteVerb, GetAnswer, GetVerb, ListItem, ListVerb, PutAnswer, PutVerb};
 use fmail_api::verbs::{ScanHead, WatchVerb, method};
-use fmail_api::{Capabilities, Error, Event, Result, Store};
+use fmail_api::{Error, Event, Result, Store};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 
-use super::{Items, NOTHING, answering, asked, refused, streaming, unknown};
+use super::{Items, NOTHING, answering, asked, mailbox, refused, streaming};
 use crate::instance::{Making, Opened};
 use crate::{Host, Manifest};
 
@@ -22,14 +22,15 @@ pub fn store<S: Store + 'static>(
 ) -> Making {
     async move {
         let store = opening.await?;
-        check(&manifest, &store.capabilities())?;
+        check(&manifest, &store)?;
         Ok(Arc::new(Served(Arc::new(store))) as Arc<dyn Opened>)
     }
     .boxed()
 }
 
 /// The host believes the manifest; a store that says otherwise would be used for what it cannot do.
-fn check(manifest: &Manifest, can: &Capabilities) -> Result<()> {
+fn check(manifest: &Manifest, store: &dyn Store) -> Result<()> {
+    let can = store.capabilities();
     let filters = can.filters;
     let pairs = [
         ("shared", can.shared),
@@ -45,7 +46,8 @@ fn check(manifest: &Manifest, can: &Capabilities) -> Result<()> {
         ("filter.order", filters.order),
         ("filter.text", filters.text),
     ];
-    super::log::agree(manifest, &pairs, "Store::capabilities")
+    super::log::agree(manifest, &pairs, "Store::capabilities")?;
+    super::log::agree(manifest, &[("mailbox", store.mailbox().is_some())], "Store::mailbox().is_some()")
 }
 
 struct Served(Arc<dyn Store>);
@@ -131,7 +133,7 @@ fn begin_stream(store: Arc<dyn Store>, method: &str, request: &[u8]) -> Result<W
                 Ok((NOTHING.to_vec(), records.map(move |record| Ok(item(record))).boxed()))
             })
         }
-        _ => unknown("a store", method),
+        _ => return mailbox::begin(store, method, request),
     })
 }
 

@@ -135,7 +135,7 @@ impl Seen {
     fn read(&mut self, file: &mut File) -> io::Result<()> {
         let mut first = Vec::new();
         file.seek(SeekFrom::Start(0))?;
-        file.by_ref().take(LINE as u64).read_to_end(&mut first)?;
+        Read::by_ref(file).take(LINE as u64).read_to_end(&mut first)?;
         let epoch = String::from_utf8_lossy(&first).trim_end().to_string();
         if first.len() < LINE {
             *self = Seen::default();

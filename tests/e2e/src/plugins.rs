@@ -10,10 +10,10 @@ use crate::Sandbox;
 use crate::binary::{cargo_build, newest, profile_directory, workspace};
 
 /// The packages that are libraries of Rust.
-const PACKAGES: [&str; 4] = ["fmail-sqlite", "fmail-ws", "fmail-mirror", "fmail-example-rust"];
+const PACKAGES: [&str; 5] = ["fmail-sqlite", "fmail-exec", "fmail-ws", "fmail-mirror", "fmail-example-rust"];
 
-/// A directory with every plugin, as `mail.plugins.path` may name it: `sqlite`, `ws`, `mirror`, `example-rust`,
-/// `example-c` and the program `example-python`.
+/// A directory with every plugin, as `mail.plugins.path` may name it: `sqlite`, `exec`, `ws`, `mirror`,
+/// `example-rust`, `example-c` and the program `example-python`.
 ///
 /// They are built first if they are missing or older than their sources: no test links them, so cargo does not keep them
 /// fresh. `FMAIL_TEST_PLUGINS` names a directory with others.
@@ -84,8 +84,8 @@ fn library(package: &str) -> String {
 
 fn is_stale(library: &Path) -> bool {
     let Ok(built) = library.metadata().and_then(|metadata| metadata.modified()) else { return true };
-    let sources = ["plugins/abi", "plugins/sdk", "plugins/sqlite", "plugins/ws", "plugins/mirror", "fmail-api"];
-    let sources = sources.iter().chain(&["plugins/examples/rust-memory"]);
+    let sources = ["plugins/abi", "plugins/sdk", "plugins/sqlite", "plugins/exec", "plugins/ws", "plugins/mirror"];
+    let sources = sources.iter().chain(&["plugins/examples/rust-memory", "fmail-api"]);
     sources.map(|name| newest(&workspace().join(name).join("src"))).max().flatten() > Some(built)
 }
 

@@ -54,7 +54,8 @@ impl Arrivals {
             return Ok(());
         }
         let doing = |error: io::Error| Error::io(format_args!("noting arrivals in {}", self.path.display()), &error);
-        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path).map_err(doing)?;
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path).map_err(doing)?;
         flock(&file, FlockOperation::LockExclusive).map_err(|error| doing(error.into()))?;
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let length = file.metadata().map_err(doing)?.len();
@@ -148,7 +149,8 @@ impl Seen {
         file.seek(SeekFrom::Start((LINE * (1 + self.entries.len())) as u64))?;
         file.read_to_end(&mut text)?;
         for line in text.chunks_exact(LINE) {
-            let damaged = || io::Error::new(io::ErrorKind::InvalidData, "a line is damaged; delete the file, it is made anew");
+            let damaged =
+                || io::Error::new(io::ErrorKind::InvalidData, "a line is damaged; delete the file, it is made anew");
             let line = std::str::from_utf8(line).map_err(|_| damaged())?;
             let (id, mailbox) = line.trim_end().split_once(' ').ok_or_else(damaged)?;
             let arrival = Arrival {

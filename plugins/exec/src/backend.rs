@@ -106,8 +106,11 @@ impl Letter {
         if lacking.is_empty() {
             return Ok(());
         }
-        Err(Error::unsupported(format!("hold {}: the mail script `{script}` has no room for them", lacking.join(" and ")))
-            .help("send the message without; nothing was sent"))
+        Err(Error::unsupported(format!(
+            "hold {}: the mail script `{script}` has no room for them",
+            lacking.join(" and ")
+        ))
+        .help("send the message without; nothing was sent"))
     }
 
     /// The body as a text: that of JSON for what is none.
@@ -138,7 +141,9 @@ pub(crate) fn agent_of(name: &str) -> Result<AgentName> {
 pub(crate) fn checked(call: &crate::script::Call<'_>, total: u64, unread: u64) -> Result<MailCount> {
     if unread > total {
         let what = format!("counts {unread} unread messages among {total}");
-        return Err(call.error(ErrorKind::Corrupt, what).help("`total` counts all open messages, the unread ones included"));
+        return Err(call
+            .error(ErrorKind::Corrupt, what)
+            .help("`total` counts all open messages, the unread ones included"));
     }
     Ok(MailCount { total, unread })
 }

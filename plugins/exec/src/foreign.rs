@@ -1,5 +1,7 @@
 //! A message as a script tells it.
 
+use std::collections::BTreeSet;
+
 use fmail_api::{ErrorKind, Priority, Result, Tag, Timestamp, canonical_tags};
 use serde_json::{Map, Value};
 
@@ -71,7 +73,18 @@ impl Foreign {
     pub(crate) fn read_list(call: &Call<'_>, value: Option<Value>) -> Result<Vec<Foreign>> {
         match value {
             None | Some(Value::Null) => Ok(Vec::new()),
-            Some(Value::Array(items)) => items.into_iter().map(|item| Foreign::read(call, item)).collect(),
+            Some(Value::Array(items)) => {
+                let mut ids = BTreeSet::new();
+                let messages: Vec<Foreign> =
+                    items.into_iter().map(|item| Foreign::read(call, item)).collect::<Result<_>>()?;
+                match messages.iter().find(|message| !ids.insert(message.id.as_str())) {
+                    Some(twice) => {
+                        let what = format!("lists the message `{}` twice", excerpt_of(&twice.id, 60));
+                        Err(call.error(ErrorKind::Corrupt, what).help("an `id` belongs to one message"))
+                    }
+                    None => Ok(messages),
+                }
+            }
             Some(other) => {
                 let what = format!("answers with {} where a list of messages is expected", word_for(&other));
                 Err(call.error(ErrorKind::Corrupt, what).help("print a JSON array, also for one message"))
@@ -98,7 +111,8 @@ impl Fields<'_, '_> {
 
     fn wrong<T>(&self, name: &str, found: &Value, allowed: &str) -> Result<T> {
         let which = if self.id.is_empty() { String::new() } else { format!(" `{}`", excerpt_of(&self.id, 60)) };
-        let what = format!("answers with a message{which} whose `{name}` is {}; it has to be {allowed}", word_for(found));
+        let what =
+            format!("answers with a message{which} whose `{name}` is {}; it has to be {allowed}", word_for(found));
         Err(self.call.error(ErrorKind::Corrupt, what))
     }
 

@@ -74,8 +74,17 @@ impl Inner {
         let listed: BTreeSet<MessageId> = found.iter().map(|message| message.id).collect();
         let numbers: BTreeSet<u64> = mailboxes.iter().map(number_of).collect();
         for (_, arrival) in arrived {
-            if numbers.contains(&arrival.mailbox) && !listed.contains(&arrival.id) {
-                found.extend(self.fetch(None, arrival.id).await?.map(|told| told.message));
+            if !numbers.contains(&arrival.mailbox) || listed.contains(&arrival.id) {
+                continue;
+            }
+            match self.fetch(None, arrival.id).await {
+                Ok(told) => found.extend(told.map(|told| told.message)),
+                Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Cancelled) => return Err(error),
+                // The script has just listed its mail, so that it is well: it does not give what is closed.
+                Err(error) => {
+                    let text = format!("{} has arrived and is not in the mailbox any more: {error}", arrival.id);
+                    notices.push(Notice::new(NoticeKind::Other, text));
+                }
             }
         }
         let mut messages = BTreeMap::new();

@@ -97,7 +97,10 @@ struct Answer<'a> {
 fn refusal(call: &Call<'_>, ended: &Ended) -> Error {
     match ended.status.code() {
         Some(2) => {
-            let what = format!("ended with exit status 2, which means that it does not know the operation{}", saying(&ended.said));
+            let what = format!(
+                "ended with exit status 2, which means that it does not know the operation{}",
+                saying(&ended.said)
+            );
             call.error(ErrorKind::Unsupported, what)
                 .help("a shell ends so too when a script has a syntax error, and python when it cannot find it; nothing was taken for an answer")
         }
@@ -181,9 +184,9 @@ impl Backend for Gc {
         };
         let number = |name: &str| {
             let fields = value.as_object()?;
-            let found = fields.get(name).or_else(|| {
-                fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-            });
+            let found = fields
+                .get(name)
+                .or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value));
             found.map_or(Some(0), Value::as_u64)
         };
         match (number("total"), number("unread")) {

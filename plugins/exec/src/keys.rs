@@ -43,7 +43,8 @@ impl Inner {
                 Ok(()) => return Ok(KeyLock { _file: file }),
                 Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < patience => Delay::new(PAUSE).await,
                 Err(rustix::io::Errno::WOULDBLOCK) => {
-                    let what = format!("somebody else has been sending with the same key for {patience:?}; nothing was sent");
+                    let what =
+                        format!("somebody else has been sending with the same key for {patience:?}; nothing was sent");
                     return Err(Error::new(ErrorKind::Backpressure, what).help("try again"));
                 }
                 Err(error) => return Err(doing(error.into())),

@@ -24,8 +24,8 @@
 mod arrivals;
 mod backend;
 mod foreign;
-mod gc;
 mod gather;
+mod gc;
 mod keys;
 mod mailbox;
 mod manifest;

@@ -1,9 +1,7 @@
 //! The states of mail, which the script keeps.
 
 use async_trait::async_trait;
-use fmail_api::{
-    AgentName, Error, ErrorKind, Folder, Mail, MailCount, Mailbox, Mark, MessageId, NoticeKind, Result,
-};
+use fmail_api::{AgentName, Error, ErrorKind, Folder, Mail, MailCount, Mailbox, Mark, MessageId, NoticeKind, Result};
 
 use crate::foreign::Foreign;
 use crate::script::excerpt_of;

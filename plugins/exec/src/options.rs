@@ -86,7 +86,9 @@ impl ExecOptions {
         for (key, value) in fields {
             match key.as_str() {
                 "command" => options.command = command(value)?,
-                "protocol" => options.protocol = choice(key, value, [("gc", Protocol::Gc), ("native", Protocol::Native)])?,
+                "protocol" => {
+                    options.protocol = choice(key, value, [("gc", Protocol::Gc), ("native", Protocol::Native)])?
+                }
                 "mode" => options.mode = choice(key, value, [("once", Mode::Once), ("lines", Mode::Lines)])?,
                 "timeout" => options.timeout = duration(key, value)?,
                 "max_output" => options.max_output = number(key, value, 1024, 1 << 30)?,

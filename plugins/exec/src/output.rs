@@ -20,7 +20,9 @@ pub(crate) fn value(call: &Call<'_>, output: &[u8]) -> Result<Option<Value>> {
         Some(Ok(first)) => first,
         Some(Err(error)) => {
             let what = format!("answers with what is not JSON ({error}): {}", shown());
-            return Err(call.error(ErrorKind::Corrupt, what).help("what a script tells its operator belongs to standard error"));
+            return Err(call
+                .error(ErrorKind::Corrupt, what)
+                .help("what a script tells its operator belongs to standard error"));
         }
         None => return Ok(None),
     };

@@ -54,7 +54,8 @@ impl Script {
             return Ok(());
         }
         let what = format!("the mail script `{}` is not there, or is not executable", self.shown());
-        Err(Error::new(ErrorKind::Unavailable, what).help("check `command` in the exec store's section, and the script's mode"))
+        Err(Error::new(ErrorKind::Unavailable, what)
+            .help("check `command` in the exec store's section, and the script's mode"))
     }
 
     pub(crate) fn call(&self, words: &[&str], changes: bool) -> Call<'_> {
@@ -68,7 +69,14 @@ impl Script {
             return Err(Error::invalid(format!("`{}` has a NUL, which no script can be given", escaped(word))));
         }
         let job = Job {
-            command: self.options.command.iter().map(String::as_str).chain(words.iter().copied()).map(Into::into).collect(),
+            command: self
+                .options
+                .command
+                .iter()
+                .map(String::as_str)
+                .chain(words.iter().copied())
+                .map(Into::into)
+                .collect(),
             directory: self.options.directory.clone(),
             input,
             timeout: self.options.timeout,
@@ -123,7 +131,8 @@ impl Call<'_> {
         match broken {
             Broken::NotStarted(error) => self.not_started(&error),
             Broken::Overdue { said } => {
-                let what = format!("had not ended after {:?}, and was killed with all that it has started", options.timeout);
+                let what =
+                    format!("had not ended after {:?}, and was killed with all that it has started", options.timeout);
                 self.failed(ErrorKind::Timeout, &what, &said)
                     .help("if it needs that long, raise `timeout` in the exec store's section, and mail.plugin.exec.timeout above it")
             }
@@ -139,9 +148,13 @@ impl Call<'_> {
 
     pub(crate) fn not_started(&self, error: &std::io::Error) -> Error {
         let help = match error.kind() {
-            std::io::ErrorKind::NotFound => "check `command` in the exec store's section; the program in the script's first line (#!) has to exist too, and so has the project's directory",
+            std::io::ErrorKind::NotFound => {
+                "check `command` in the exec store's section; the program in the script's first line (#!) has to exist too, and so has the project's directory"
+            }
             std::io::ErrorKind::PermissionDenied => "make the script executable (chmod +x)",
-            _ if error.raw_os_error() == Some(8) => "its first line has to name the program that runs it, such as #!/bin/sh",
+            _ if error.raw_os_error() == Some(8) => {
+                "its first line has to name the program that runs it, such as #!/bin/sh"
+            }
             _ => "check `command` in the exec store's section",
         };
         self.error(ErrorKind::Unavailable, format!("cannot be run: {error}")).help(help)

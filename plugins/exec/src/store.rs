@@ -135,8 +135,10 @@ impl Inner {
         let thread = told.message.thread.clone();
         let own = id.to_string();
         if draft.thread.as_ref().is_some_and(|wanted| Some(wanted) != thread.as_ref() && *wanted != own) {
-            return Err(Error::unsupported("move an answer to another thread: a mail script keeps it where the message is")
-                .help("leave the thread out; nothing was sent"));
+            return Err(Error::unsupported(
+                "move an answer to another thread: a mail script keeps it where the message is",
+            )
+            .help("leave the thread out; nothing was sent"));
         }
         Ok(Answered { id: foreign, from: told.message.from.foreign(), thread })
     }
@@ -165,7 +167,10 @@ impl Inner {
             return Err(Error::new(ErrorKind::Corrupt, what).help("look into the script's mail for what it has stored"));
         }
         if !duplicate && foreign.body != letter.body && foreign.body.as_str() != Some(&letter.text()) {
-            tracing::warn!("the mail script has stored another body than it was given, in the message `{}`", foreign.id);
+            tracing::warn!(
+                "the mail script has stored another body than it was given, in the message `{}`",
+                foreign.id
+            );
         }
         let told = self.one(foreign, None).await?;
         let mut message = Message::clone(&told.message);
@@ -185,7 +190,9 @@ impl Inner {
         }
         let mut appended = self.send(draft).await?;
         if let Err(error) = self.remember(key, &appended.message).await {
-            let told = format!("the message is sent, but its key could not be kept: sent again, it would be sent twice ({error})");
+            let told = format!(
+                "the message is sent, but its key could not be kept: sent again, it would be sent twice ({error})"
+            );
             appended.not_durable = Some(told);
         }
         Ok(appended)
@@ -221,7 +228,10 @@ impl Store for ExecStore {
 
     async fn append(&self, draft: Draft) -> Result<Appended> {
         let inner = self.inner()?;
-        check_size(&draft.clone().into_message(MessageId::MAX, inner.now().whole_seconds()), inner.options.max_message_bytes)?;
+        check_size(
+            &draft.clone().into_message(MessageId::MAX, inner.now().whole_seconds()),
+            inner.options.max_message_bytes,
+        )?;
         let appended = inner.send_once(&draft).await?;
         if let Some(agent) = draft.to.agent() {
             // The message is sent: that its mailbox could not be noted concerns nobody but a later look at all of them.

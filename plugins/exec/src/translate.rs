@@ -91,7 +91,8 @@ impl Inner {
                     told.push(one);
                 }
                 Err(error) if error.kind() == ErrorKind::InvalidAgent => {
-                    let text = format!("the message `{}` of the mail script is left out: {error}", excerpt_of(&name, 60));
+                    let text =
+                        format!("the message `{}` of the mail script is left out: {error}", excerpt_of(&name, 60));
                     notices.push(Notice::new(NoticeKind::Broken, text));
                 }
                 Err(error) => return Err(error),
@@ -117,8 +118,7 @@ impl Inner {
             ("", Some(mailbox)) => mailbox.clone(),
             (name, _) => agent_of(name)?,
         };
-        let cc: Vec<Target> =
-            foreign.cc.iter().map(|name| agent_of(name).map(Target::Agent)).collect::<Result<_>>()?;
+        let cc: Vec<Target> = foreign.cc.iter().map(|name| agent_of(name).map(Target::Agent)).collect::<Result<_>>()?;
         let mut owners: Vec<AgentName> = cc.iter().filter_map(Target::agent).cloned().collect();
         owners.insert(0, to.clone());
         if let Some(mailbox) = mailbox.filter(|mailbox| !owners.contains(mailbox)) {

@@ -25,6 +25,8 @@ struct Watch {
     events: VecDeque<Event>,
     /// When the script is asked next, whatever happens.
     ask_at: Instant,
+    /// What the reader was told once and need not be told with every look.
+    told: BTreeSet<String>,
     /// How often in a row the script has failed.
     failures: u32,
 }
@@ -34,7 +36,15 @@ pub(crate) async fn watch(inner: Arc<Inner>, query: Query, from: Cursor) -> Resu
     let place = inner.arrivals.place(&from)?;
     // What cannot be watched is refused now and not with the first event.
     inner.mailboxes(&query.scope).await?;
-    let watch = Watch { inner, query, place, events: VecDeque::new(), ask_at: Instant::now(), failures: 0 };
+    let watch = Watch {
+        inner,
+        query,
+        place,
+        events: VecDeque::new(),
+        ask_at: Instant::now(),
+        told: BTreeSet::new(),
+        failures: 0,
+    };
     Ok(stream::unfold(Some(watch), |watch| async {
         let mut watch = watch?;
         match watch.next().await {
@@ -98,6 +108,11 @@ impl Watch {
             self.events.push_back(Event::Notice(Notice::new(NoticeKind::Other, "mail is available again")));
         }
         self.ask_at = Instant::now() + self.inner.options.poll;
+        for notice in gathered.notices {
+            if self.told.insert(notice.text.clone()) {
+                self.events.push_back(Event::Notice(notice));
+            }
+        }
         let since = self.inner.since(&self.query)?;
         for (place, message) in gathered.messages.range(self.place + 1..) {
             if since.accepts(*place, message.id) && self.query.accepts(message) {

@@ -43,13 +43,17 @@ impl Broken {
             ("count", block_on(mailbox.count(&bob)).map(|count| format!("{count:?}"))),
             ("thread", block_on(mailbox.thread(&bob, "t")).map(|mail| format!("{mail:?}"))),
             ("log", scan(store, Query::visible(bob.clone())).map(|found| format!("{found:?}"))),
-            ("by id", scan(store, Query { ids: [self.id].into(), ..Query::default() }).map(|found| format!("{found:?}"))),
+            (
+                "by id",
+                scan(store, Query { ids: [self.id].into(), ..Query::default() }).map(|found| format!("{found:?}")),
+            ),
         ]
     }
 
     /// Everything that a script answers with its exit status alone.
     fn told(&self) -> Vec<(&'static str, Result<String>)> {
-        let mark = |mark| block_on(mailbox(&*self.store).mark(&agent("bob"), self.id, mark)).map(|done| done.to_string());
+        let mark =
+            |mark| block_on(mailbox(&*self.store).mark(&agent("bob"), self.id, mark)).map(|done| done.to_string());
         vec![("archive", mark(Mark::Archived)), ("delete", mark(Mark::Deleted)), ("mark-read", mark(Mark::Read))]
     }
 
@@ -98,7 +102,8 @@ fn what_ensure_running_says_is_heard() {
 #[test]
 fn a_hang_ends_at_the_deadline_with_all_that_was_started() {
     let text = "#!/bin/sh\n[ $1 = ensure-running ] && exit 0\nsleep 1000 &\necho $! >>$(dirname $0)/pids\nwait\n";
-    let short = |bench: &Bench| ExecOptions { timeout: Duration::from_millis(700), ..bench.options(bench.script(text)) };
+    let short =
+        |bench: &Bench| ExecOptions { timeout: Duration::from_millis(700), ..bench.options(bench.script(text)) };
     let broken = Broken::with(short);
     let begun = Instant::now();
     let error = inbox(&*broken.store, "bob", Folder::Unread).unwrap_err();
@@ -134,7 +139,9 @@ fn a_background_child_that_keeps_the_pipe_is_no_failure_and_no_hang() {
 fn a_gigabyte_of_output_is_cut_off_early() {
     let broken = Broken::with(|bench| ExecOptions {
         max_output: 1 << 20,
-        ..bench.options(bench.script("#!/bin/sh\n[ $1 = ensure-running ] && exit 0\nyes | head -c 1000000000\necho done >$(dirname $0)/done\n"))
+        ..bench.options(bench.script(
+            "#!/bin/sh\n[ $1 = ensure-running ] && exit 0\nyes | head -c 1000000000\necho done >$(dirname $0)/done\n",
+        ))
     });
     let begun = Instant::now();
     fails(broken.asked(), ErrorKind::TooLarge, &["more than 1048576 bytes", "max_output", "killed"]);
@@ -144,7 +151,8 @@ fn a_gigabyte_of_output_is_cut_off_early() {
 
 #[test]
 fn a_gigabyte_of_errors_is_neither_kept_nor_in_the_way() {
-    let text = "#!/bin/sh\n[ $1 = ensure-running ] && exit 0\nyes error | head -c 50000000 >&2\necho the end >&2\nexit 1\n";
+    let text =
+        "#!/bin/sh\n[ $1 = ensure-running ] && exit 0\nyes error | head -c 50000000 >&2\necho the end >&2\nexit 1\n";
     let error = inbox(&*Broken::new(text).store, "bob", Folder::Unread).unwrap_err();
     assert!(error.message().contains("the end") && error.message().len() < 1000, "{error}");
 }
@@ -249,14 +257,25 @@ fn a_send_that_went_elsewhere_is_told() {
 
 #[test]
 fn mail_of_others_in_a_list_is_not_shown() {
-    let broken = Broken::new("#!/bin/sh\necho '[{\"id\":\"m3\",\"from\":\"alice\",\"to\":\"carol\",\"body\":\"hers\"}]'\n");
+    let broken =
+        Broken::new("#!/bin/sh\necho '[{\"id\":\"m3\",\"from\":\"alice\",\"to\":\"carol\",\"body\":\"hers\"}]'\n");
     let error = inbox(&*broken.store, "bob", Folder::Open).unwrap_err();
     assert!(error.message().contains("mailbox of `bob`") && error.message().contains("to `carol`"), "{error}");
 }
 
 #[test]
+fn a_message_that_is_listed_twice_is_told() {
+    let one = r#"{"id":"m1","from":"alice","to":"bob"}"#;
+    let broken = Broken::new(&format!("#!/bin/sh\necho '[{one},{one}]'\n"));
+    let error = inbox(&*broken.store, "bob", Folder::Open).unwrap_err();
+    assert!(error.kind() == ErrorKind::Corrupt && error.message().contains("`m1` twice"), "{error}");
+}
+
+#[test]
 fn a_count_that_cannot_be_is_refused() {
-    for (output, expect) in [("{\"total\":1,\"unread\":2}", "2 unread"), ("3", "is expected"), ("{\"total\":-1}", "is expected")] {
+    for (output, expect) in
+        [("{\"total\":1,\"unread\":2}", "2 unread"), ("3", "is expected"), ("{\"total\":-1}", "is expected")]
+    {
         let broken = Broken::new(&format!("#!/bin/sh\necho '{output}'\n"));
         let error = block_on(mailbox(&*broken.store).count(&agent("bob"))).unwrap_err();
         assert!(error.message().contains(expect), "{output}: {error}");

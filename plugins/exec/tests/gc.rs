@@ -229,13 +229,15 @@ fn a_scan_knows_order_limit_and_since() {
     assert!(since.contains(&"three".to_string()) && !since.contains(&"two".to_string()), "{since:?}");
     let mut newest = scan(&*store, Query { limit: Some(2), ..Query::visible(agent("bob")) }).unwrap();
     newest.reverse();
-    let other = scan(&*store, Query { limit: Some(2), order: Order::Descending, ..Query::visible(agent("bob")) }).unwrap();
+    let other =
+        scan(&*store, Query { limit: Some(2), order: Order::Descending, ..Query::visible(agent("bob")) }).unwrap();
     assert_eq!(newest, other);
     assert!(other[0].id > other[1].id);
     // All of them, by what is known, and that is said.
     assert_eq!(found(Query { order: Order::Arrival, ..Query::default() }), ["one", "hers", "two", "three"]);
     let events: Vec<_> = block_on(async { store.scan(Query::default()).await.unwrap().messages.collect().await });
-    let told = events.iter().any(|event| matches!(event, Ok(Event::Notice(notice)) if notice.text.contains("bob, carol")));
+    let told =
+        events.iter().any(|event| matches!(event, Ok(Event::Notice(notice)) if notice.text.contains("bob, carol")));
     assert!(told, "{events:?}");
     let suffix = ids[1].to_string()[15..].to_string();
     let ending = Query { id_suffix: Some(suffix), ..Query::default() };
@@ -268,7 +270,10 @@ fn a_watch_outlives_an_outage_and_tells_it() {
     let bench = Bench::new();
     let down = bench.directory.path().join("down");
     let list = r#"[{"id":"m1","from":"alice","to":"bob","body":"hi","created_at":"2026-01-10T15:00:00Z"}]"#;
-    let text = format!("#!/bin/sh\n[ -e {0} ] || exit 0\n[ -e {0}.not ] && {{ echo '{list}'; exit 0; }}\nexit 1\n", down.display());
+    let text = format!(
+        "#!/bin/sh\n[ -e {0} ] || exit 0\n[ -e {0}.not ] && {{ echo '{list}'; exit 0; }}\nexit 1\n",
+        down.display()
+    );
     let store = bench.open(bench.script(&text));
     let cursor = block_on(store.scan(Query::visible(agent("bob")))).unwrap().cursor;
     std::fs::write(&down, "").unwrap();
@@ -310,7 +315,8 @@ fn one_message_that_cannot_be_told_does_not_hide_the_others() {
     let text = format!("#!/bin/sh\necho '[{{\"id\":\"m0\",\"from\":\"\",\"to\":\"bob\"}},{good}]'\n");
     let store = bench.open(bench.script(&text));
     assert_eq!(bodies(&inbox(&*store, "bob", Folder::Open).unwrap()), ["good"]);
-    let events: Vec<_> = block_on(async { store.scan(Query::visible(agent("bob"))).await.unwrap().messages.collect().await });
+    let events: Vec<_> =
+        block_on(async { store.scan(Query::visible(agent("bob"))).await.unwrap().messages.collect().await });
     let told = events.iter().any(|event| matches!(event, Ok(Event::Notice(notice)) if notice.text.contains("`m0`")));
     assert!(told && events.len() == 2, "{events:?}");
 }

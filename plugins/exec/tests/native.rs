@@ -99,7 +99,8 @@ fn keys_are_the_scripts_where_it_knows_them() {
 
 /// A script that answers `describe` like this, and everything else with its request's arguments.
 fn described(bench: &Bench, description: &str) -> Arc<dyn Store> {
-    let text = format!("#!/bin/sh\ncase $1 in describe) echo '{{\"ok\":{description}}}';; *) cat >/dev/null; exit 1;; esac\n");
+    let text =
+        format!("#!/bin/sh\ncase $1 in describe) echo '{{\"ok\":{description}}}';; *) cat >/dev/null; exit 1;; esac\n");
     open(ExecOptions { protocol: Protocol::Native, ..bench.options(bench.script(&text)) })
 }
 
@@ -122,7 +123,11 @@ fn a_script_without_the_core_is_refused_with_what_it_lacks() {
 #[test]
 fn errors_have_their_code_and_outages_are_not_empty() {
     for (answer, kind, says) in [
-        (r#"echo '{"error":{"code":"unavailable","message":"locked"}}'"#, ErrorKind::Unavailable, "unavailable: locked"),
+        (
+            r#"echo '{"error":{"code":"unavailable","message":"locked"}}'"#,
+            ErrorKind::Unavailable,
+            "unavailable: locked",
+        ),
         (r#"echo '{"error":{"code":"denied","message":"no"}}'; exit 3"#, ErrorKind::Denied, "denied: no"),
         (r#"echo '{"error":{"code":"teapot","message":"short"}}'"#, ErrorKind::Internal, "unknown code `teapot`"),
         (r#"echo '{"error":"no"}'"#, ErrorKind::Corrupt, "no `code`"),

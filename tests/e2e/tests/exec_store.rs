@@ -16,7 +16,8 @@ const INVALID_CONFIG: i32 = 14;
 /// The example of a script, with its mail outside of the project.
 fn example(sandbox: &Sandbox) -> Vec<String> {
     let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
-    let python = String::from_utf8(python.expect("python3 is needed by these tests").stdout).unwrap().trim().to_string();
+    let python =
+        String::from_utf8(python.expect("python3 is needed by these tests").stdout).unwrap().trim().to_string();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins/examples/exec-gc/mail.py");
     let mail = format!("MAIL_FILE={}", sandbox.outside().join("mail.json").display());
     ["/usr/bin/env".into(), mail, python, "-IS".into(), fs::canonicalize(script).unwrap().display().to_string()].into()
@@ -55,7 +56,8 @@ fn the_command_line_works_on_a_scripts_mail() {
     let sandbox = project();
     let bob = |args: &[&str]| sandbox.agent("bob").args(args).ok();
     sandbox.agent("bob").arg("check").fails(1);
-    let id = sandbox.agent("alice").args(["send", "@bob", "may I?", "--subject", "Merge"]).ok().stdout.trim().to_string();
+    let id =
+        sandbox.agent("alice").args(["send", "@bob", "may I?", "--subject", "Merge"]).ok().stdout.trim().to_string();
     assert_eq!(bob(&["check"]).stdout, "1 unread message for @bob\n");
     let listed = bob(&["inbox", "--json"]).json_lines();
     assert_eq!((bodies(&listed), listed[0]["subject"].as_str()), (vec!["may I?"], Some("Merge")));
@@ -155,7 +157,11 @@ fn a_broken_script_is_never_an_empty_inbox_on_the_command_line() {
         for args in [&["inbox"][..], &["check"], &["count"], &["send", "@bob", "x"], &["log"]] {
             let output = sandbox.agent("bob").args(args).run();
             let counted = args == ["check"] || args == ["count"] || args[0] == "send";
-            assert_eq!(output.code, if code == 13 && counted { output.code } else { code }, "{text}: {args:?}\n{output}");
+            assert_eq!(
+                output.code,
+                if code == 13 && counted { output.code } else { code },
+                "{text}: {args:?}\n{output}"
+            );
             assert!(output.code > 1 && output.stdout.is_empty(), "{text}: {args:?}\n{output}");
             output.says(&[&path]);
             assert!(code == 13 || output.stderr.contains(says), "{text}: {args:?}\n{output}");

@@ -45,8 +45,7 @@ impl Description {
             texts.ok_or_else(|| wrong(name, "a list of texts"))
         };
         let ops = words("ops")?;
-        let missing: Vec<String> =
-            CORE.iter().filter(|op| !ops.contains(**op)).map(|op| format!("`{op}`")).collect();
+        let missing: Vec<String> = CORE.iter().filter(|op| !ops.contains(**op)).map(|op| format!("`{op}`")).collect();
         if !missing.is_empty() {
             let has: Vec<String> = ops.iter().map(|op| format!("`{}`", excerpt_of(op, 30))).collect();
             let what = format!(
@@ -62,7 +61,10 @@ impl Description {
             name: value.get("name").and_then(Value::as_str).ok_or_else(|| wrong("name", "a text"))?.into(),
             ops,
             features: words("features")?,
-            max_message_bytes: value.get("limits").and_then(|limits| limits.get("max_message_bytes")).and_then(Value::as_u64),
+            max_message_bytes: value
+                .get("limits")
+                .and_then(|limits| limits.get("max_message_bytes"))
+                .and_then(Value::as_u64),
         })
     }
 

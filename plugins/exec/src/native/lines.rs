@@ -89,7 +89,9 @@ impl Lines {
                 // The next request gets a process of its own, also before the reader has noticed.
                 lock(&self.live).take_if(|current| Arc::ptr_eq(current, &live));
                 let _ = lock(&live.group).kill();
-                Err(call.failed(ErrorKind::Timeout, &what, &live.said()).help("raise `timeout` in the exec store's section"))
+                Err(call
+                    .failed(ErrorKind::Timeout, &what, &live.said())
+                    .help("raise `timeout` in the exec store's section"))
             }
         };
         drop(forget);

@@ -242,7 +242,10 @@ impl Backend for Native {
             Some(changed) => Ok(changed),
             None => Err(call.failed(
                 ErrorKind::Corrupt,
-                &format!("answers with {} where {{\"changed\": true}} or {{\"changed\": false}} is expected", word_for(&value)),
+                &format!(
+                    "answers with {} where {{\"changed\": true}} or {{\"changed\": false}} is expected",
+                    word_for(&value)
+                ),
                 "",
             )),
         }
@@ -274,8 +277,7 @@ impl Backend for Native {
             let unread = all.iter().filter(|message| !message.read).count() as u64;
             return Ok(MailCount { total: all.len() as u64, unread });
         }
-        let (call, value) =
-            self.ask(Request::reading("count", Some(mailbox), json!({"mailbox": mailbox}))).await?;
+        let (call, value) = self.ask(Request::reading("count", Some(mailbox), json!({"mailbox": mailbox}))).await?;
         match (value.get("total").and_then(Value::as_u64), value.get("unread").and_then(Value::as_u64)) {
             (Some(total), Some(unread)) => checked(&call, total, unread),
             _ => {

@@ -17,9 +17,11 @@ use crate::{AgentName, Folder, Mail, MailCount, Mark, MessageId, Result};
 ///   nobody has written to is empty, not an error.
 /// - **B2** `peek` gives a message with its state and changes nothing. An unknown id is `not_found`.
 /// - **B3** `read` gives it too, and it is read from then on; it stays open.
-/// - **B4** `mark` says whether the mark changed anything. A mark that the backend has no notion of is `unsupported`.
+/// - **B4** `mark` says whether the mark changed anything. A mark that the backend has no notion of is `unsupported`, one on
+///   an unknown id `not_found`. What is deleted is in no folder, and may be unknown from then on.
 /// - **B5** `count` counts open messages, and of them the unread ones, as `inbox` would list them.
-/// - **B6** `thread` gives the messages of a thread that the agent may read, the oldest first. An unknown one is empty.
+/// - **B6** `thread` gives the messages of a thread that the agent may read, the oldest first. A thread whose name is the id
+///   of a message begins with that message. An unknown one is empty.
 /// - **B7** A message's state here is the recipient's: what one agent marks, no other sees as marked.
 #[async_trait]
 pub trait Mailbox: Send + Sync {

@@ -1,10 +1,10 @@
 //! docs/plugins/abi.md says what the code does: every example is read by the types that the host uses.
 
 use fmail_api::verbs::{
-    self, AppendAnswer, DeleteVerb, GetAnswer, GetVerb, ListItem, ListVerb, PutAnswer, PutVerb, ScanHead, WatchVerb,
-    method,
+    self, AppendAnswer, CountVerb, DeleteVerb, GetAnswer, GetVerb, InboxVerb, ListItem, ListVerb, MailItem, MailVerb,
+    MarkAnswer, MarkVerb, PutAnswer, PutVerb, ScanHead, ThreadVerb, WatchVerb, method,
 };
-use fmail_api::{Draft, Error, Health, Imported, Message, Query, RelayStatus, Removed, Selection, Summary};
+use fmail_api::{Draft, Error, Health, Imported, MailCount, Message, Query, RelayStatus, Removed, Selection, Summary};
 use fmail_host::plugin::{Role, Surroundings};
 use fmail_host::{Capability, Manifest};
 use fmail_transports::wire;
@@ -46,6 +46,14 @@ fn read(what: &str, text: &str) -> Option<Value> {
         "list.item" => back::<ListItem>(text),
         "delete.request" => back::<DeleteVerb>(text),
         "health.answer" => back::<Health>(text),
+        "mail_inbox.request" => back::<InboxVerb>(text),
+        "mail" => back::<MailItem>(text),
+        "mail_peek.request" => back::<MailVerb>(text),
+        "mail_mark.request" => back::<MarkVerb>(text),
+        "mail_mark.answer" => back::<MarkAnswer>(text),
+        "mail_count.request" => back::<CountVerb>(text),
+        "mail_count.answer" => back::<MailCount>(text),
+        "mail_thread.request" => back::<ThreadVerb>(text),
         "run.item" => back::<RelayStatus>(text),
         "error" => back::<Error>(text),
         "event" => {
@@ -126,6 +134,12 @@ fn every_method_and_every_capability_is_told() {
         method::LIST,
         method::DELETE,
         method::HEALTH,
+        method::MAIL_INBOX,
+        method::MAIL_PEEK,
+        method::MAIL_READ,
+        method::MAIL_MARK,
+        method::MAIL_COUNT,
+        method::MAIL_THREAD,
         method::READ,
         method::DROP,
         method::SERVE,

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 use fmail_api::{
-    Cursor, Draft, Error, ErrorKind, Event, Expect, Imported, Message, MessageId, Order, Query, RefusedReason, Result,
-    Selection, Since, Timestamp,
+    Cursor, Draft, Error, ErrorKind, Event, Expect, Folder, Imported, Mark, Message, MessageId, Order, Query,
+    RefusedReason, Result, Selection, Since, Timestamp,
 };
 use fmail_backends::MemoryStore;
 use futures::executor::block_on;
@@ -307,6 +307,56 @@ fn each_call_is_told_with_its_outcome() {
     for (line, part) in told.iter().zip(expected) {
         assert!(line.contains(part), "{part} is missing in {line}");
     }
+}
+
+#[test]
+fn a_mailbox_that_does_not_answer_is_a_timeout_that_names_the_call() {
+    let (_, bare) = bare(Twist::HangingMail);
+    let store = Deadlines::new(bare, SHORT);
+    let (bob, mailbox) = ("bob".parse().unwrap(), store.mailbox().unwrap());
+    let late = |result, name: &str| says(result, ErrorKind::Timeout, &["`bare`", name]);
+    late(block_on(mailbox.inbox(&bob, Folder::Open)).map(drop), "`mail_inbox`");
+    late(block_on(mailbox.peek(&bob, MessageId::MIN)).map(drop), "`mail_peek`");
+    late(block_on(mailbox.read(&bob, MessageId::MIN)).map(drop), "`mail_read`");
+    late(block_on(mailbox.mark(&bob, MessageId::MIN, Mark::Read)).map(drop), "`mail_mark`");
+    late(block_on(mailbox.count(&bob)).map(drop), "`mail_count`");
+    late(block_on(mailbox.thread(&bob, "plan")).map(drop), "`mail_thread`");
+}
+
+#[test]
+fn mail_that_was_not_asked_for_is_a_defect_that_names_the_store() {
+    let (_, bare) = bare(Twist::OtherMail);
+    let store = Capable::new(bare);
+    let (bob, mailbox) = ("bob".parse().unwrap(), store.mailbox().unwrap());
+    let other = "20260110-153000-0001".parse().unwrap();
+    let wrong = |result, part: &str| says(result, ErrorKind::Internal, &["`bare`", part]);
+    wrong(block_on(mailbox.inbox(&bob, Folder::Archived)).map(drop), "Archived");
+    wrong(block_on(mailbox.inbox(&bob, Folder::Unread)).map(drop), "twice");
+    wrong(block_on(mailbox.peek(&bob, other)).map(drop), "asked for the message 20260110-153000-0001");
+    wrong(block_on(mailbox.read(&bob, MessageId::MIN)).map(drop), "is not read");
+    wrong(block_on(mailbox.count(&bob)).map(drop), "2 unread");
+    wrong(block_on(mailbox.thread(&bob, "plan")).map(drop), "twice");
+}
+
+#[test]
+fn calls_of_a_mailbox_wait_for_their_turn_and_are_told() {
+    let (_, hanging) = bare(Twist::HangingMail);
+    let limited = Limits::new(hanging, 1, 0);
+    let (bob, mailbox) = ("bob".parse().unwrap(), limited.mailbox().unwrap());
+    let mut first = mailbox.count(&bob);
+    assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    says(block_on(mailbox.count(&bob)), ErrorKind::Backpressure, &["bare"]);
+
+    let listener = Listener::default();
+    tracing::subscriber::with_default(listener.clone(), || {
+        let store = layered(bare(Twist::OtherMail).1, &LayerOptions::default());
+        assert!(block_on(store.mailbox().unwrap().mark(&bob, MessageId::MIN, Mark::Read)).unwrap());
+        says(block_on(store.mailbox().unwrap().count(&bob)), ErrorKind::Internal, &[]);
+    });
+    let told = listener.0.lock().unwrap().join("\n");
+    assert!(told.contains(r#"operation="mail_mark" outcome="ok""#), "{told}");
+    assert!(told.contains(r#"operation="mail_count" outcome="internal""#), "{told}");
+    assert!(layered(memory(), &LayerOptions::default()).mailbox().is_none());
 }
 
 #[test]

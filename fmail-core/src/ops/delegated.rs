@@ -111,12 +111,9 @@ impl<'a> Delegated<'a> {
         let named_by_id = text.parse::<MessageId>().is_ok() || is_short_form(text);
         let thread = match named_by_id {
             false => text.to_string(),
-            true => match self.id_of(text).await {
-                Ok(id) => {
-                    let message = self.mailbox.peek(self.agent, id).await?.message;
-                    message.thread.clone().unwrap_or_else(|| id.to_string())
-                }
-                // A thread may have a name of digits.
+            true => match self.thread_of(text).await {
+                Ok(thread) => thread,
+                // A thread may have a name of digits, and one that nobody has written to is empty.
                 Err(error) if error.kind() == ErrorKind::NotFound => text.to_string(),
                 Err(error) => return Err(error),
             },
@@ -132,6 +129,13 @@ impl<'a> Delegated<'a> {
             Err(error) if folder == Folder::Archived && error.kind() == ErrorKind::Unsupported => Ok(Vec::new()),
             other => other,
         }
+    }
+
+    /// The thread of a message, which may be the first of it.
+    async fn thread_of(&self, text: &str) -> Result<String> {
+        let id = self.id_of(text).await?;
+        let message = self.mailbox.peek(self.agent, id).await?.message;
+        Ok(message.thread.clone().unwrap_or_else(|| id.to_string()))
     }
 
     /// The message that is meant: by its whole id, or among the agent's own by the end of it.

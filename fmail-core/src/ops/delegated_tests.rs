@@ -261,7 +261,10 @@ fn a_thread_is_found_by_its_name_and_by_a_message() {
         let thread = Request::Thread(ThreadRequest { id: id.into() });
         assert_eq!(bench.bodies("bob", thread).unwrap(), ["one", "two"], "{id}");
     }
-    assert!(bench.bodies("bob", Request::Thread(ThreadRequest { id: "unknown".into() })).unwrap().is_empty());
+    for unknown in ["unknown", "20200101-000000-0000", "0000"] {
+        let thread = Request::Thread(ThreadRequest { id: unknown.into() });
+        assert!(bench.bodies("bob", thread).unwrap().is_empty(), "{unknown}");
+    }
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fmail_api::{
-    Appended, Capabilities, Cursor, Draft, EventStream, Expect, Filters, Health, Imported, Message, Order, Query,
-    Record, RecordKey, Removed, Result, Revision, Scan, Scope, Selection, Since, Store,
+    AgentName, Appended, Capabilities, Cursor, Draft, EventStream, Expect, Filters, Folder, Health, Imported, Mail,
+    MailCount, MailState, Mailbox, Mark, Message, MessageId, Order, Query, Record, RecordKey, Removed, Result,
+    Revision, Scan, Scope, Selection, Since, Store, Timestamp,
 };
 use fmail_backends::MemoryStore;
 use futures::StreamExt;
@@ -33,6 +34,10 @@ pub enum Twist {
     Boasts,
     /// It gives another record than the one asked for, and lists them all.
     OtherRecord,
+    /// Its mailbox never answers.
+    HangingMail,
+    /// Its mailbox gives other mail than what was asked for.
+    OtherMail,
 }
 
 /// A store in memory of which some parts are hidden.
@@ -150,5 +155,48 @@ impl Store for Bare {
     async fn close(&self) -> Result<()> {
         self.answer().await;
         self.inner.close().await
+    }
+
+    fn mailbox(&self) -> Option<&dyn Mailbox> {
+        matches!(self.twist, Twist::HangingMail | Twist::OtherMail).then_some(self)
+    }
+}
+
+impl Bare {
+    /// Unread mail under an id that nobody asks for.
+    async fn other_mail(&self) -> Result<Mail> {
+        if self.twist == Twist::HangingMail {
+            pending::<()>().await;
+        }
+        let draft = Draft::new("alice".parse()?, "@bob".parse()?, "x");
+        let message = Arc::new(draft.into_message(MessageId::MIN, Timestamp::from_unix(0, 0)));
+        Ok(Mail { message, state: MailState::default(), standing: None })
+    }
+}
+
+#[async_trait]
+impl Mailbox for Bare {
+    async fn inbox(&self, _: &AgentName, _: Folder) -> Result<Vec<Mail>> {
+        Ok(vec![self.other_mail().await?, self.other_mail().await?])
+    }
+
+    async fn peek(&self, _: &AgentName, _: MessageId) -> Result<Mail> {
+        self.other_mail().await
+    }
+
+    async fn read(&self, _: &AgentName, _: MessageId) -> Result<Mail> {
+        self.other_mail().await
+    }
+
+    async fn mark(&self, _: &AgentName, _: MessageId, _: Mark) -> Result<bool> {
+        self.other_mail().await.map(|_| true)
+    }
+
+    async fn count(&self, _: &AgentName) -> Result<MailCount> {
+        self.other_mail().await.map(|_| MailCount { total: 1, unread: 2 })
+    }
+
+    async fn thread(&self, _: &AgentName, _: &str) -> Result<Vec<Mail>> {
+        Ok(vec![self.other_mail().await?, self.other_mail().await?])
     }
 }

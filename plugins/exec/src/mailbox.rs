@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use fmail_api::{AgentName, Error, ErrorKind, Folder, Mail, MailCount, Mailbox, Mark, MessageId, NoticeKind, Result};
+use fmail_core::FOREIGN_ID;
 
 use crate::foreign::Foreign;
 use crate::script::excerpt_of;
@@ -109,18 +110,23 @@ impl Mailbox for ExecStore {
         self.inner()?.backend.count(&agent.foreign()).await
     }
 
-    /// By its name; by the id of a message that belongs to none by name, too.
+    /// By its name; by the id of a message of it, too. A script need not know that a message begins a thread.
     async fn thread(&self, agent: &AgentName, thread: &str) -> Result<Vec<Mail>> {
         let inner = self.inner()?;
-        let named = match thread.parse::<MessageId>() {
-            Ok(id) => inner.translator.ids.foreign_of(id).await?,
+        let first = match thread.parse::<MessageId>() {
+            Ok(id) => inner.fetch(Some(agent), id).await?.filter(|told| told.message.readable_by(agent)),
             Err(_) => None,
         };
-        let listed = inner.backend.thread(&agent.foreign(), named.as_deref().unwrap_or(thread)).await?;
-        let mail = inner.mails(agent, listed, None).await?;
-        match (mail.is_empty(), thread.parse()) {
-            (true, Ok(id)) if named.is_some() => Ok(vec![self.peek(agent, id).await?]),
-            _ => Ok(mail),
+        let name = first.as_ref().map(|first| {
+            let message = &first.message;
+            let own = || message.extra.get(FOREIGN_ID).and_then(|id| id.as_str()).map(String::from);
+            message.thread.clone().or_else(own).unwrap_or_default()
+        });
+        let listed = inner.backend.thread(&agent.foreign(), name.as_deref().unwrap_or(thread)).await?;
+        let mut mail = inner.mails(agent, listed, None).await?;
+        if let Some(first) = first.filter(|first| mail.iter().all(|mail| mail.message.id != first.message.id)) {
+            mail.insert(0, first.mail(agent, inner.now()));
         }
+        Ok(mail)
     }
 }

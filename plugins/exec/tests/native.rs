@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,19 +12,8 @@ use futures::executor::block_on;
 use futures::future::join_all;
 use serde_json::json;
 
-/// The script in `docs/plugins/exec.md`, as a reader would copy it.
-fn documented(bench: &Bench) -> PathBuf {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plugins/exec.md");
-    let document = std::fs::read_to_string(document).unwrap();
-    let (_, script) = document.split_once("```python\n").expect("the document has a script");
-    let (script, _) = script.split_once("\n```").expect("the script has an end");
-    let path = bench.directory.path().join("mail.py");
-    std::fs::write(&path, script).unwrap();
-    path
-}
-
 fn native(bench: &Bench, mode: Mode) -> ExecOptions {
-    let command = bench.python(&documented(bench));
+    let command = bench.python(&bench.documented());
     ExecOptions { protocol: Protocol::Native, mode, ..bench.options(command) }
 }
 

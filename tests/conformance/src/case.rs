@@ -4,13 +4,13 @@ use std::fmt;
 use std::process::Command;
 use std::sync::Arc;
 
-use fmail_api::{Capabilities, Error, Filters, Result, Store};
+use fmail_api::{Error, ErrorKind, Filters, Result, Store};
 
 use crate::Work;
 
 /// One promise of a store.
 pub struct Case {
-    /// The rule of [`Store`] that it checks, for example `A1`.
+    /// The rule of [`Store`] or of its [`Mailbox`](fmail_api::Mailbox) that it checks, for example `A1`.
     pub rule: &'static str,
     /// The promise, as a name.
     pub name: &'static str,
@@ -20,7 +20,7 @@ pub struct Case {
     pub check: fn(&Bench) -> Verdict,
 }
 
-/// What a store must claim in its [`Capabilities`] for a case to apply.
+/// What a store must claim for a case to apply.
 #[derive(Debug, Clone, Copy)]
 pub enum Need {
     /// `import`.
@@ -33,19 +33,30 @@ pub enum Need {
     Shared,
     /// These parts of a query, evaluated by the store itself.
     Filters(&'static str, fn(&Filters) -> bool),
+    /// The mailbox facet: the store keeps the states of mail itself.
+    Mailbox,
+    /// No such facet: fmail keeps the states of mail in the store's records.
+    States,
 }
 
 impl Need {
-    /// Why a store with these capabilities cannot be held to the case, if it cannot.
-    pub fn missing(self, capabilities: &Capabilities) -> Option<String> {
+    /// Why the store cannot be held to the case, if it cannot.
+    pub fn missing(self, store: &dyn Store) -> Option<String> {
+        let capabilities = store.capabilities();
+        let name = &capabilities.name;
         let (claimed, what) = match self {
             Need::Import => (capabilities.import, "import"),
             Need::Remove => (capabilities.remove, "remove"),
             Need::Durable => (capabilities.durable, "durable"),
             Need::Shared => (capabilities.shared, "shared"),
             Need::Filters(name, claims) => (claims(&capabilities.filters), name),
+            Need::Mailbox => (store.mailbox().is_some(), "mailbox"),
+            Need::States => {
+                let text = || format!("the store `{name}` keeps the states of mail itself: B1 to B7 hold it to them");
+                return store.mailbox().map(|_| text());
+            }
         };
-        (!claimed).then(|| format!("the store `{}` does not claim `{what}`", capabilities.name))
+        (!claimed).then(|| format!("the store `{name}` does not claim `{what}`"))
     }
 }
 
@@ -99,36 +110,41 @@ pub type Verdict<T = ()> = std::result::Result<T, Failure>;
 
 /// How a promise was broken, in a sentence.
 #[derive(Clone)]
-pub struct Failure(String);
+pub struct Failure {
+    sentence: String,
+    /// What ended the case is that the store cannot do something, and says so.
+    pub(crate) unsupported: bool,
+}
 
 impl Failure {
     /// A broken promise.
     pub fn new(sentence: impl Into<String>) -> Self {
-        Failure(sentence.into())
+        Failure { sentence: sentence.into(), unsupported: false }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.sentence)
     }
 }
 
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.sentence)
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Failure(format!("unexpected error: {error:?}"))
+        let unsupported = error.kind() == ErrorKind::Unsupported;
+        Failure { sentence: format!("unexpected error: {error:?}"), unsupported }
     }
 }
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Failure(format!("the suite itself failed: {error}"))
+        Failure::new(format!("the suite itself failed: {error}"))
     }
 }
 

@@ -1,5 +1,5 @@
 //! The conformance suite: what every store of fmail promises, one case or more for each numbered rule of
-//! [`fmail_api::Store`] and [`fmail_api::Log`], and the cases of mail, which run the operations of fmail-core over the store.
+//! [`fmail_api::Store`], [`fmail_api::Mailbox`] and [`fmail_api::Log`], and the cases of mail, which run the operations of fmail-core over the store.
 //!
 //! A backend runs it in a test of its own, without the standard harness (`harness = false`), so that every case is one
 //! named test:

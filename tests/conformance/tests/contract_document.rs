@@ -59,6 +59,7 @@ fn the_contract_has_the_rules_as_the_sources_have_them() {
         ("boundary", of_header(&read("plugins/sdk/include/fmail_plugin.h"))),
         ("log", of_trait(&read("fmail-api/src/log.rs"))),
         ("store", of_trait(&read("fmail-api/src/store.rs"))),
+        ("mailbox", of_trait(&read("fmail-api/src/mailbox.rs"))),
         ("transport", of_trait(&read("fmail-api/src/transport.rs"))),
         ("relay", of_trait(&read("fmail-api/src/relay.rs"))),
     ];

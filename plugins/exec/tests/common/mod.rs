@@ -46,6 +46,17 @@ impl Bench {
         ["/usr/bin/env".into(), mail, python().into(), "-IS".into(), script.display().to_string()].into()
     }
 
+    /// The script in `docs/plugins/exec.md`, as a reader would copy it.
+    pub fn documented(&self) -> PathBuf {
+        let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plugins/exec.md");
+        let document = fs::read_to_string(document).unwrap();
+        let (_, script) = document.split_once("```python\n").expect("the document has a script");
+        let (script, _) = script.split_once("\n```").expect("the script has an end");
+        let path = self.directory.path().join("mail.py");
+        fs::write(&path, script).unwrap();
+        path
+    }
+
     /// A script that this test has written.
     pub fn script(&self, text: &str) -> Vec<String> {
         vec![self.write(text, 0o755).display().to_string()]

@@ -5,6 +5,8 @@ mod durability;
 mod import;
 mod keys;
 mod life;
+mod mailbox;
+mod mailbox_marks;
 mod order;
 mod pages;
 mod recipients;
@@ -27,7 +29,7 @@ const ORDER: Need = Need::Filters("filters.order", |filters| filters.order);
 
 /// All cases, in the order of the rules' groups.
 pub fn cases() -> impl Iterator<Item = &'static Case> {
-    let groups: [&'static [Case]; 14] = [
+    let groups: [&'static [Case]; 16] = [
         append::CASES,
         order::CASES,
         keys::CASES,
@@ -42,6 +44,8 @@ pub fn cases() -> impl Iterator<Item = &'static Case> {
         removal::CASES,
         records::CASES,
         life::CASES,
+        mailbox::CASES,
+        mailbox_marks::CASES,
     ];
     groups.into_iter().flatten()
 }

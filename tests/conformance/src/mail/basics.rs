@@ -9,7 +9,7 @@ use crate::kit::refused;
 use crate::{Bench, Case, Verdict};
 
 macro_rules! cases {
-    ($($name:ident)*) => { &[$(Case { rule: "mail", name: stringify!($name), needs: &[], check: $name },)*] };
+    ($($name:ident)*) => { &[$(Case { rule: super::MAIL, name: stringify!($name), needs: &[], check: $name },)*] };
 }
 
 pub(super) static CASES: &[Case] = cases! {

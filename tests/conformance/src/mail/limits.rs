@@ -11,20 +11,50 @@ use crate::kit::{foreign, refused};
 use crate::{Bench, Case, Need, Verdict};
 
 pub(super) static CASES: &[Case] = &[
-    Case { rule: "mail", name: "mail_comes_oldest_first", needs: &[], check: oldest_first },
-    Case { rule: "mail", name: "all_open_mail_carries_its_flags", needs: &[], check: flags },
-    Case { rule: "mail", name: "odd_texts_arrive_as_they_are", needs: &[], check: odd_texts },
-    Case { rule: "mail", name: "a_large_body_arrives_whole", needs: &[], check: large_body },
-    Case { rule: "mail", name: "unknown_ids_are_errors_in_every_operation", needs: &[], check: unknown_ids },
-    Case { rule: "mail", name: "archived_mail_stays_in_threads_and_leaves_counts", needs: &[], check: archived },
-    Case { rule: "mail", name: "each_recipient_has_a_state_of_its_own", needs: &[], check: own_states },
-    Case { rule: "mail", name: "an_observer_changes_nothing", needs: &[], check: observer },
-    Case { rule: "mail", name: "what_has_expired_is_no_unread_mail", needs: &[], check: expired },
-    Case { rule: "mail", name: "receipts_tell_each_step_once", needs: &[], check: receipts },
-    Case { rule: "mail", name: "bulk_changes_what_fits", needs: &[], check: bulk },
-    Case { rule: "mail", name: "a_late_arrival_is_unread", needs: &[Need::Import], check: late_arrival },
-    Case { rule: "mail", name: "removed_messages_are_in_no_count", needs: &[Need::Remove, Need::Import], check: swept },
-    Case { rule: "mail", name: "states_survive_close_and_reopen", needs: &[Need::Durable], check: reopened },
+    Case { rule: super::MAIL, name: "mail_comes_oldest_first", needs: &[Need::States], check: oldest_first },
+    Case { rule: super::MAIL, name: "all_open_mail_carries_its_flags", needs: &[Need::States], check: flags },
+    Case { rule: super::MAIL, name: "odd_texts_arrive_as_they_are", needs: &[Need::States], check: odd_texts },
+    Case { rule: super::MAIL, name: "a_large_body_arrives_whole", needs: &[Need::States], check: large_body },
+    Case {
+        rule: super::MAIL,
+        name: "unknown_ids_are_errors_in_every_operation",
+        needs: &[Need::States],
+        check: unknown_ids,
+    },
+    Case {
+        rule: super::MAIL,
+        name: "archived_mail_stays_in_threads_and_leaves_counts",
+        needs: &[Need::States],
+        check: archived,
+    },
+    Case {
+        rule: super::MAIL,
+        name: "each_recipient_has_a_state_of_its_own",
+        needs: &[Need::States],
+        check: own_states,
+    },
+    Case { rule: super::MAIL, name: "an_observer_changes_nothing", needs: &[Need::States], check: observer },
+    Case { rule: super::MAIL, name: "what_has_expired_is_no_unread_mail", needs: &[Need::States], check: expired },
+    Case { rule: super::MAIL, name: "receipts_tell_each_step_once", needs: &[Need::States], check: receipts },
+    Case { rule: super::MAIL, name: "bulk_changes_what_fits", needs: &[Need::States], check: bulk },
+    Case {
+        rule: super::MAIL,
+        name: "a_late_arrival_is_unread",
+        needs: &[Need::States, Need::Import],
+        check: late_arrival,
+    },
+    Case {
+        rule: super::MAIL,
+        name: "removed_messages_are_in_no_count",
+        needs: &[Need::States, Need::Remove, Need::Import],
+        check: swept,
+    },
+    Case {
+        rule: super::MAIL,
+        name: "states_survive_close_and_reopen",
+        needs: &[Need::States, Need::Durable],
+        check: reopened,
+    },
 ];
 
 const UNKNOWN: &str = "20200101-000000-0000";

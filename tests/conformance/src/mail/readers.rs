@@ -8,14 +8,39 @@ use fmail_api::{ErrorKind, Folder, Mark, MessageId, Result};
 use super::kit::{Post, ids};
 use crate::case::{ensure, ensure_eq};
 use crate::kit::at_once;
-use crate::{Bench, Case, Verdict};
+use crate::{Bench, Case, Need, Verdict};
 
 pub(super) static CASES: &[Case] = &[
-    Case { rule: "mail", name: "readers_that_drain_one_inbox_get_each_message_once", needs: &[], check: drained },
-    Case { rule: "mail", name: "what_a_dead_reader_claimed_is_given_out_again_once", needs: &[], check: redelivered },
-    Case { rule: "mail", name: "a_claimed_message_is_finished_by_its_token_alone", needs: &[], check: tokens },
-    Case { rule: "mail", name: "a_hundred_senders_at_once_are_all_in_the_inbox", needs: &[], check: senders },
-    Case { rule: "mail", name: "counts_are_right_behind_changes_that_crossed", needs: &[], check: crossed },
+    Case {
+        rule: super::MAIL,
+        name: "readers_that_drain_one_inbox_get_each_message_once",
+        needs: &[Need::States],
+        check: drained,
+    },
+    Case {
+        rule: super::MAIL,
+        name: "what_a_dead_reader_claimed_is_given_out_again_once",
+        needs: &[Need::States],
+        check: redelivered,
+    },
+    Case {
+        rule: super::MAIL,
+        name: "a_claimed_message_is_finished_by_its_token_alone",
+        needs: &[Need::States],
+        check: tokens,
+    },
+    Case {
+        rule: super::MAIL,
+        name: "a_hundred_senders_at_once_are_all_in_the_inbox",
+        needs: &[Need::States],
+        check: senders,
+    },
+    Case {
+        rule: super::MAIL,
+        name: "counts_are_right_behind_changes_that_crossed",
+        needs: &[Need::States],
+        check: crossed,
+    },
 ];
 
 fn fill(post: &Post, count: usize) -> Verdict<BTreeSet<MessageId>> {

@@ -11,7 +11,7 @@ use crate::kit::refused;
 use crate::{Bench, Case, Failure, Verdict};
 
 macro_rules! cases {
-    ($($name:ident)*) => { &[$(Case { rule: "mail", name: stringify!($name), needs: &[], check: $name },)*] };
+    ($($name:ident)*) => { &[$(Case { rule: super::MAIL, name: stringify!($name), needs: &[], check: $name },)*] };
 }
 
 pub(super) static CASES: &[Case] = cases! {

@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 use fmail_api::{AgentName, Error, ErrorKind, Folder, Mail, MailCount, Mailbox, Mark, MessageId, NoticeKind, Result};
-use fmail_core::FOREIGN_ID;
 
 use crate::foreign::Foreign;
 use crate::script::excerpt_of;
@@ -18,14 +17,8 @@ impl Inner {
 
     /// The script's name of a message in the agent's own mailbox. What others received is not the agent's to mark.
     async fn own(&self, agent: &AgentName, id: MessageId) -> Result<Option<String>> {
-        let owners = match self.translator.owners(id) {
-            Some(owners) => owners,
-            None => {
-                let told = self.readable(agent, id).await?;
-                told.message.targets().iter().filter_map(|target| target.agent().cloned()).collect()
-            }
-        };
-        if !owners.contains(agent) {
+        let known = self.translator.owners(id).is_some_and(|owners| owners.contains(agent));
+        if !known && !self.readable(agent, id).await?.is_in_mailbox_of(agent) {
             return Ok(None);
         }
         self.translator.ids.foreign_of(id).await
@@ -117,11 +110,7 @@ impl Mailbox for ExecStore {
             Ok(id) => inner.fetch(Some(agent), id).await?.filter(|told| told.message.readable_by(agent)),
             Err(_) => None,
         };
-        let name = first.as_ref().map(|first| {
-            let message = &first.message;
-            let own = || message.extra.get(FOREIGN_ID).and_then(|id| id.as_str()).map(String::from);
-            message.thread.clone().or_else(own).unwrap_or_default()
-        });
+        let name = first.as_ref().map(Told::thread_name);
         let listed = inner.backend.thread(&agent.foreign(), name.as_deref().unwrap_or(thread)).await?;
         let mut mail = inner.mails(agent, listed, None).await?;
         if let Some(first) = first.filter(|first| mail.iter().all(|mail| mail.message.id != first.message.id)) {

@@ -109,13 +109,17 @@ impl Inner {
             None => None,
             Some(id) => Some(self.answered(draft, id).await?),
         };
+        let thread = match draft.thread.as_ref().filter(|_| answers.is_none()) {
+            Some(thread) => Some(self.thread_name(&draft.from, thread).await?),
+            None => None,
+        };
         Ok(Letter {
             from: draft.from.foreign(),
             to,
             subject: draft.subject.clone(),
             body: draft.body.clone(),
             answers,
-            thread: draft.thread.clone(),
+            thread,
             cc: draft.more.cc.iter().map(|target| mailbox_of(target).map(AgentName::foreign)).collect::<Result<_>>()?,
             priority: draft.priority,
             tags: draft.tags.clone(),
@@ -123,6 +127,13 @@ impl Inner {
             expires: draft.expires,
             key: draft.key.clone(),
         })
+    }
+
+    /// The script's name of a thread. One that fmail calls by the id of its first message is that message's.
+    async fn thread_name(&self, sender: &AgentName, thread: &str) -> Result<String> {
+        let Ok(id) = thread.parse::<MessageId>() else { return Ok(thread.into()) };
+        let first = self.fetch(Some(sender), id).await?.filter(|told| told.message.readable_by(sender));
+        Ok(first.map_or_else(|| thread.into(), |first| first.thread_name()))
     }
 
     /// The message that a draft answers. An answer belongs to its thread and to no other.

@@ -208,6 +208,12 @@ impl Told {
         Mail { message: self.message.clone(), state, standing }
     }
 
+    /// How the script calls the thread that the message belongs to, or begins.
+    pub(crate) fn thread_name(&self) -> String {
+        let own = || self.message.extra.get(FOREIGN_ID).and_then(Value::as_str).unwrap_or_default().to_string();
+        self.message.thread.clone().unwrap_or_else(own)
+    }
+
     pub(crate) fn is_in_mailbox_of(&self, agent: &AgentName) -> bool {
         self.message.targets().iter().any(|target| target.agent() == Some(agent))
     }

@@ -38,7 +38,8 @@ fn main() -> ExitCode {
     for (name, protocol) in [("gc", Protocol::Gc), ("native", Protocol::Native)] {
         all.extend(trials(name, move || Ok(Box::new(Kept { bench: Bench::new(), protocol }) as Box<dyn Subject>)));
     }
-    let ours = |trial: &Trial| ["::b", "::r"].iter().any(|rule| trial.name().contains(rule));
+    let rule = |trial: &Trial| trial.name().split("::").nth(1).unwrap_or_default().to_string();
+    let ours = |trial: &Trial| rule(trial).starts_with(['b', 'r']);
     all.retain(ours);
     assert!(all.len() > 40, "only {} cases are left", all.len());
     libtest_mimic::run(&Arguments::from_args(), all).exit_code()

@@ -45,7 +45,8 @@ impl<'a> Delegated<'a> {
             mail.push(self.mailbox.peek(self.agent, self.id_of(text).await?).await?);
         }
         if !request.peek {
-            for one in &mut mail {
+            // What the agent has only sent is shown and nothing else: a look must not make it read for its recipient.
+            for one in mail.iter_mut().filter(|mail| mail.standing.is_some()) {
                 *one = self.mailbox.read(self.agent, one.message.id).await?;
             }
         }
@@ -83,7 +84,11 @@ impl<'a> Delegated<'a> {
         };
         let mut marked = Vec::new();
         for folder in folders {
-            for mail in self.mailbox.inbox(self.agent, *folder).await?.into_iter().filter(fits) {
+            let listed = match folders {
+                [only] => self.mailbox.inbox(self.agent, *only).await?,
+                _ => self.folder(*folder).await?,
+            };
+            for mail in listed.into_iter().filter(fits) {
                 let verdict = self.mark_one(request, mail.message.id).await?;
                 marked.extend((!verdict.already).then_some(verdict));
             }
@@ -117,6 +122,15 @@ impl<'a> Delegated<'a> {
         Ok(reply(Response::Thread { thread }, mail))
     }
 
+    /// The mail of a folder. A backend that cannot list what is archived has no such folder to look into; whoever asks
+    /// for that folder alone is told so.
+    async fn folder(&self, folder: Folder) -> Result<Vec<Mail>> {
+        match self.mailbox.inbox(self.agent, folder).await {
+            Err(error) if folder == Folder::Archived && error.kind() == ErrorKind::Unsupported => Ok(Vec::new()),
+            other => other,
+        }
+    }
+
     /// The thread of a message, which may be the first of it.
     async fn thread_of(&self, text: &str) -> Result<String> {
         let id = self.id_of(text).await?;
@@ -134,7 +148,7 @@ impl<'a> Delegated<'a> {
         }
         let mut found = BTreeMap::new();
         for folder in [Folder::Open, Folder::Archived] {
-            let mail = self.mailbox.inbox(self.agent, folder).await?;
+            let mail = self.folder(folder).await?;
             found.extend(mail.into_iter().map(|mail| (mail.message.id, mail.message.from.clone())));
         }
         found.retain(|id, _| id.ends_with(text));

@@ -67,7 +67,8 @@ impl IdMap {
             .help("a backend's names and times never change; delete the sidecar's directory to begin anew"))
     }
 
-    async fn known(&self, foreign: &str) -> Result<Option<MessageId>> {
+    /// The id of the message that the backend knows by this name, if it was given one.
+    pub async fn known(&self, foreign: &str) -> Result<Option<MessageId>> {
         let key = by_name(foreign)?;
         match self.records.get(&key).await? {
             None => Ok(None),

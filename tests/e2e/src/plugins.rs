@@ -10,9 +10,10 @@ use crate::Sandbox;
 use crate::binary::{cargo_build, newest, profile_directory, workspace};
 
 /// The packages that are libraries of Rust.
-const PACKAGES: [&str; 5] = ["fmail-sqlite", "fmail-ws", "fmail-mirror", "fmail-example-rust", "fmail-desk"];
+const PACKAGES: [&str; 6] =
+    ["fmail-sqlite", "fmail-exec", "fmail-ws", "fmail-mirror", "fmail-example-rust", "fmail-desk"];
 
-/// A directory with every plugin, as `mail.plugins.path` may name it: `sqlite`, `ws`, `mirror`, `example-rust`,
+/// A directory with every plugin, as `mail.plugins.path` may name it: `sqlite`, `exec`, `ws`, `mirror`, `example-rust`,
 /// `example-c`, `desk`, which keeps the states of mail itself, and the program `example-python`.
 ///
 /// They are built first if they are missing or older than their sources: no test links them, so cargo does not keep them
@@ -84,8 +85,9 @@ fn library(package: &str) -> String {
 
 fn is_stale(library: &Path) -> bool {
     let Ok(built) = library.metadata().and_then(|metadata| metadata.modified()) else { return true };
-    let sources = ["plugins/abi", "plugins/sdk", "plugins/sqlite", "plugins/ws", "plugins/mirror", "fmail-api"];
-    let sources = sources.iter().chain(&["plugins/examples/rust-memory", "tests/plugins/desk", "backends"]);
+    let sources = ["plugins/abi", "plugins/sdk", "plugins/sqlite", "plugins/exec", "plugins/ws", "plugins/mirror"];
+    let more = ["plugins/examples/rust-memory", "tests/plugins/desk", "backends", "fmail-api", "fmail-core"];
+    let sources = sources.iter().chain(&more);
     sources.map(|name| newest(&workspace().join(name).join("src"))).max().flatten() > Some(built)
 }
 

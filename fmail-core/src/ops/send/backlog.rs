@@ -33,7 +33,11 @@ impl Operations {
         if AgentState::after(quiet) == AgentState::Active {
             return None;
         }
-        let unread = Mailbox::new(&*self.store, name, now).count().await.ok()?.unread;
+        let counted = match self.store.mailbox() {
+            Some(mailbox) => mailbox.count(name).await,
+            None => Mailbox::new(&*self.store, name, now).count().await,
+        };
+        let unread = counted.ok()?.unread;
         let behind = unread >= MANY || AgentState::after(quiet) == AgentState::Offline;
         behind.then(|| Backlog { name: name.clone(), unread, last_seen: record.last_seen })
     }

@@ -13,6 +13,7 @@ mod examples;
 mod follow;
 mod guard;
 mod identity;
+mod inject;
 mod leases;
 mod mail;
 mod names;
@@ -25,6 +26,7 @@ mod robot_help;
 mod run;
 mod session;
 mod since;
+mod state;
 mod table;
 mod wait;
 

@@ -67,10 +67,12 @@ const MAILBOX: &[&str] = &[
     "renew",
     "reservations",
     "guard",
+    "hook",
     "nudge",
     "plugin",
     "trust",
     "store",
+    "quarantine",
 ];
 
 /// What a command is called with, and what it does.

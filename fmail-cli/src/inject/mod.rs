@@ -81,7 +81,10 @@ pub(crate) fn run(options: Options, set: Vec<String>) -> Outcome {
     let fresh = form.moment == Moment::Start;
     let (send_memory, memory) = channel();
     let (answer, answered) = channel();
-    let ask = move || answer.send(look(&options, &set, &input, fresh, |found| drop(send_memory.send(found))));
+    let ask = move || {
+        // Nobody waits any more when it took too long.
+        let _ = answer.send(look(&options, &set, &input, fresh, |found| drop(send_memory.send(found))));
+    };
     // Somewhere below is a file system, a plugin or a daemon that may never answer; the process ends without this thread.
     let asked = match thread::Builder::new().name("inject".into()).spawn(ask) {
         Ok(_) => match answered.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -166,6 +169,10 @@ fn look(
     let session = place.session(agent.clone())?;
     let told = memory.as_ref().map(Memory::look).unwrap_or_default();
     let Response::Counted(count) = session.call(Request::Count)?.head else { return Err(unexpected()) };
+    // The usual case, and as cheap as `check`: no message is read.
+    if !fresh && told.trouble.is_none() && told.knows(&count) {
+        return Ok(Saying::nothing());
+    }
     let known = if fresh { &BTreeSet::new() } else { &told.ids };
     let unread = match count.unread {
         0 => Unread::default(),

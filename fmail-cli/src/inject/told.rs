@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use fmail_api::{AgentName, ContentHash, MessageId};
+use fmail_api::{AgentName, ContentHash, MailCount, MessageId};
 use fmail_host::Environment;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,17 @@ pub(super) struct Told {
     pub(super) project: PathBuf,
     pub(super) agent: String,
     pub(super) session: String,
+}
+
+impl Told {
+    /// Whether exactly the unread messages are known. Where the store does not tell which they are, only that there are none
+    /// can be known.
+    pub(super) fn knows(&self, count: &MailCount) -> bool {
+        match count.unread {
+            0 => self.ids.is_empty(),
+            _ => count.unread_set.is_some() && count.unread_set == MailCount::set_of(self.ids.iter().copied()),
+        }
+    }
 }
 
 /// Where it is kept.

@@ -31,7 +31,7 @@ fn bodies(project: &Project, agent: &str, folder: Folder) -> Vec<String> {
 
 fn count(project: &Project, agent: &str) -> (u64, u64) {
     match project.call(agent, Request::Count).unwrap().head {
-        Response::Counted(MailCount { total, unread }) => (total, unread),
+        Response::Counted(MailCount { total, unread, .. }) => (total, unread),
         other => panic!("{other:?}"),
     }
 }

@@ -149,7 +149,7 @@ impl Settings {
                     let first = handlers.iter().position(|handler| our_command(handler).is_some())?;
                     return Some(self.document.without(group.get(HOOKS)?, first, None));
                 }
-                return Some(self.without_group(traces, event, place)?);
+                return self.without_group(traces, event, place);
             }
         }
         None

@@ -325,7 +325,9 @@ fn in_the_middle_of_a_turn_an_outage_is_told_once_until_it_is_over() {
 #[test]
 fn what_does_not_answer_is_given_up() {
     let sandbox = Sandbox::new();
-    sandbox.configure("store = \"memory\"", "");
+    let directory = sandbox.home().join(".config/fmail");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("config.toml"), "[mail]\nstore = \"memory\"\n").unwrap();
     let forged = sandbox.forged(&[]);
     sandbox.send("alice", "@bob", "hello");
     assert_eq!(texts(&told(&sandbox, "s")), ["hello"]);

@@ -32,7 +32,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, Error, Message, MessageId, Priority, Result, Timestamp};
+use crate::{AgentName, ContentHash, Error, Message, MessageId, Priority, Result, Timestamp};
 
 /// What one agent has done with one message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -352,6 +352,18 @@ pub struct MailCount {
     pub total: u64,
     /// Of them those that `inbox` shows.
     pub unread: u64,
+    /// Which ones those are, as [`MailCount::set_of`] has it: whoever knows a set can tell without listing the mail whether
+    /// it is still the same. Nothing where the store that counts does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread_set: Option<ContentHash>,
+}
+
+impl MailCount {
+    /// What tells one set of messages from another; nothing for no messages.
+    pub fn set_of(ids: impl IntoIterator<Item = MessageId>) -> Option<ContentHash> {
+        let ids: String = ids.into_iter().map(|id| id.to_string()).collect();
+        (!ids.is_empty()).then(|| ContentHash::of(&[ids.as_bytes()]))
+    }
 }
 
 /// Asks what became of a message.

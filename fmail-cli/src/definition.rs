@@ -7,9 +7,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use fmail_api::ErrorKind;
 
 use crate::commands::{
-    ack, archive, chat, check, completions, config, delete, gc, guard, inbox, init, log, mark_read, mark_unread, nudge,
-    plugin, quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search, send, status,
-    store, thread, topics, trust, unarchive, watch, who, whoami,
+    ack, archive, chat, check, completions, config, delete, gc, guard, hook, inbox, init, log, mark_read, mark_unread,
+    nudge, plugin, quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search, send,
+    status, store, thread, topics, trust, unarchive, watch, who, whoami,
 };
 use crate::run::NOTHING;
 
@@ -136,6 +136,11 @@ pub(crate) enum Command {
     /// A pre-commit hook compares the staged paths with the exclusive reservations of other agents. `git commit
     /// --no-verify` goes past it. Without FMAIL_AGENT every exclusive reservation counts as somebody else's.
     Guard(guard::Guard),
+    /// Let an agent's sessions be told of new mail
+    ///
+    /// Writes `fmail check --inject` into the hooks of Claude Code, Codex or Gemini CLI. What is in those files stays, and
+    /// `uninstall` brings them back to the byte.
+    Hook(hook::Hook),
     /// Find messages by what they say
     ///
     /// Looks through the messages that you may read: of topics, to you, and those that you sent. Prints the newest that
@@ -225,7 +230,7 @@ pub(crate) fn command_for(args: &[OsString]) -> clap::Command {
 /// The exit codes as the end of the long help.
 fn exit_codes() -> String {
     let mut text = String::from("Exit codes:\n    0  done; for watch also: timeout, count reached, interrupted");
-    let _ = write!(text, "\n  {NOTHING:>3}  check: there is no unread mail; guard status: not installed");
+    let _ = write!(text, "\n  {NOTHING:>3}  check: there is no unread mail; guard status, hook status: not installed");
     for kind in ErrorKind::ALL {
         let lines = wrapped(&format!("{}: {}", kind.code(), kind.meaning()), 72).join("\n       ");
         // Writing into a string does not fail.

@@ -14,6 +14,7 @@ mod follow;
 mod gc_mail;
 mod guard;
 mod identity;
+mod inject;
 mod leases;
 mod mail;
 mod names;
@@ -26,6 +27,7 @@ mod robot_help;
 mod run;
 mod session;
 mod since;
+mod state;
 mod table;
 mod wait;
 

@@ -67,11 +67,13 @@ const MAILBOX: &[&str] = &[
     "renew",
     "reservations",
     "guard",
+    "hook",
     "nudge",
     "plugin",
     "trust",
     "store",
     "chat",
+    "quarantine",
 ];
 
 /// What a command is called with, and what it does.

@@ -8,9 +8,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind as Usage};
 use fmail_api::ErrorKind;
 use fmail_host::Environment;
 
-use crate::definition::{Fmail, command_for};
+use crate::definition::{Command, Fmail, command_for};
 use crate::output::{Outcome, Stop, advise, note, report};
-use crate::{commands, robot_help};
+use crate::{commands, inject, robot_help};
 
 /// Runs the command that `args` (with the program's name first) describe.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -22,14 +22,24 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(rest) = commands::plugin_host::asked(&args) {
         return finish(commands::plugin_host::run(rest));
     }
-    let parsed = command_for(&args).try_get_matches_from(args).and_then(|matches| Fmail::from_arg_matches(&matches));
+    let parsed = command_for(&args).try_get_matches_from(&args).and_then(|matches| Fmail::from_arg_matches(&matches));
     match parsed {
         Ok(fmail) => finish(execute(fmail)),
+        // A hook must not fail: its agent would stop, or not hear of it.
+        Err(error) if error.use_stderr() && inject::asked(&args) => {
+            let text = error.render().to_string();
+            finish(inject::misused(&args, text.strip_prefix("error: ").unwrap_or(&text)))
+        }
         Err(error) => usage(&error),
     }
 }
 
 fn execute(fmail: Fmail) -> Outcome {
+    if let Command::Check(check) = &fmail.command
+        && let Some(options) = check.injection()
+    {
+        return inject::run(options, fmail.set);
+    }
     let environment = Environment::from_process()?;
     commands::execute(fmail.command, environment, fmail.set)
 }

@@ -9,6 +9,7 @@ pub(crate) mod config;
 pub(crate) mod delete;
 pub(crate) mod gc;
 pub(crate) mod guard;
+pub(crate) mod hook;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod log;
@@ -51,6 +52,7 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
         Command::Completions(command) => command.run(),
         Command::Init(command) => command.run(environment, &set),
         Command::Guard(command) => command.run(&environment, &set),
+        Command::Hook(command) => command.run(&environment),
         Command::Config(command) => command.run(environment, &set),
         Command::Trust(command) => command.run(&environment),
         Command::Store(command) => command.run(&environment, &set),
@@ -94,6 +96,7 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 Command::Completions(_)
                 | Command::Init(_)
                 | Command::Guard(_)
+                | Command::Hook(_)
                 | Command::Config(_)
                 | Command::Store(_)
                 | Command::Trust(_)
@@ -133,6 +136,7 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "renew" => renew::EXAMPLES,
         "reservations" => reservations::EXAMPLES,
         "guard" => guard::EXAMPLES,
+        "hook" => hook::EXAMPLES,
         "search" => search::EXAMPLES,
         "nudge" => nudge::EXAMPLES,
         "topics" => topics::EXAMPLES,

@@ -178,6 +178,10 @@ impl Tally {
     /// How much there is.
     pub(super) fn count(&self, now: Timestamp) -> MailCount {
         let read: u64 = self.read.values().sum();
-        MailCount { total: read + self.unread.len() as u64, unread: self.unread(now).count() as u64 }
+        MailCount {
+            total: read + self.unread.len() as u64,
+            unread: self.unread(now).count() as u64,
+            unread_set: MailCount::set_of(self.unread(now)),
+        }
     }
 }

@@ -86,7 +86,7 @@ impl Mailbox for Script {
     async fn count(&self, agent: &AgentName) -> Result<MailCount> {
         let total = self.inbox(agent, Folder::Open).await?.len() as u64;
         let unread = self.inbox(agent, Folder::Unread).await?.len() as u64;
-        Ok(MailCount { total, unread })
+        Ok(MailCount { total, unread, ..MailCount::default() })
     }
 
     async fn thread(&self, agent: &AgentName, thread: &str) -> Result<Vec<Mail>> {

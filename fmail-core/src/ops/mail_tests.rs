@@ -31,7 +31,7 @@ fn bodies(project: &Project, agent: &str, folder: Folder) -> Vec<String> {
 
 fn count(project: &Project, agent: &str) -> (u64, u64) {
     match project.call(agent, Request::Count).unwrap().head {
-        Response::Counted(MailCount { total, unread }) => (total, unread),
+        Response::Counted(MailCount { total, unread, .. }) => (total, unread),
         other => panic!("{other:?}"),
     }
 }
@@ -51,6 +51,28 @@ fn mark(project: &Project, agent: &str, request: MarkRequest) -> Result<Vec<Mark
 fn mark_one(project: &Project, agent: &str, what: Mark, id: impl ToString) -> Result<bool> {
     let marked = mark(project, agent, request(what, &[&id.to_string()]))?.remove(0);
     marked.error.map_or(Ok(marked.already), Err)
+}
+
+#[test]
+fn the_unread_set_is_equal_for_the_same_messages_only() {
+    let project = Project::new();
+    let set = || match project.call("bob", Request::Count).unwrap().head {
+        Response::Counted(count) => count.unread_set,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(set(), None, "nothing is unread");
+    let one = project.send("alice", "@bob", "one").message.id;
+    let first = set();
+    assert_eq!(first, MailCount::set_of([one]));
+    let two = project.send("alice", "@bob", "two").message.id;
+    assert_eq!(set(), MailCount::set_of([one, two]));
+    // As many as before, and others.
+    mark_one(&project, "bob", Mark::Read, one).unwrap();
+    assert_eq!(set(), MailCount::set_of([two]));
+    assert_ne!(set(), first);
+    mark_one(&project, "bob", Mark::Archived, two).unwrap();
+    mark_one(&project, "bob", Mark::Unread, one).unwrap();
+    assert_eq!(set(), first);
 }
 
 #[test]

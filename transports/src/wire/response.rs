@@ -26,7 +26,9 @@ pub fn response(context: &Context, request: &Request, mut answer: Map<String, Va
         Request::Gc(_) => Response::Collecting(taken(&mut answer, "gc")?),
         Request::Inbox(_) | Request::Read(_) => Response::Mail { more: taken(&mut answer, "more")? },
         Request::Count => {
-            Response::Counted(MailCount { total: taken(&mut answer, "total")?, unread: taken(&mut answer, "unread")? })
+            let unread_set = taken(&mut answer, "unread_set").unwrap_or_default();
+            let (total, unread) = (taken(&mut answer, "total")?, taken(&mut answer, "unread")?);
+            Response::Counted(MailCount { total, unread, unread_set })
         }
         Request::Mark(_) => Response::Marked(marked(answer)?),
         Request::Reply(_) => {

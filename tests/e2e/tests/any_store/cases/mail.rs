@@ -10,6 +10,7 @@ cases![
     inbox_shows_what_is_open_and_unread,
     inbox_is_limited_and_filtered,
     check_answers_by_its_exit_code,
+    a_session_is_told_of_mail_once_and_nothing_is_marked,
     peek_changes_nothing_and_read_does,
     marks_are_made_and_taken_back,
     what_is_so_already_is_told,
@@ -65,6 +66,31 @@ fn check_answers_by_its_exit_code(stage: &Stage) {
     assert_eq!(stage.fails("bob", &["check"], 1).stderr, "");
     assert_eq!(stage.exits("bob", &["check", "--json"], 1).json()["unread"], 0);
     stage.fails("carol", &["check"], 1);
+}
+
+fn a_session_is_told_of_mail_once_and_nothing_is_marked(stage: &Stage) {
+    let ids = mailbox(stage, &["one", "two"]);
+    // Not recorded: the fence is another every time.
+    let told = |session: &str| {
+        let args = ["check", "--inject", "--session", session, "--deadline", "60s"];
+        let output = stage.start("bob", &args).wait();
+        assert_eq!(output.code, 0, "{output}");
+        let texts = output.stdout.lines().filter_map(|line| line.strip_prefix("| ")).map(String::from);
+        assert!(output.stdout.is_empty() || output.stdout.starts_with("fmail: "), "{output}");
+        texts.collect::<Vec<String>>()
+    };
+    assert_eq!(told("first"), ["one", "two"]);
+    assert_eq!(told("first"), [] as [&str; 0]);
+    let receipt = stage.ok("alice", &["receipt", &ids[0], "--json"]).json();
+    assert_eq!(receipt["recipients"][0]["retrieved"], Value::Null, "{receipt}");
+    assert_eq!(count(stage), (json!(2), json!(2)));
+    stage.ok("bob", &["mark-read", &ids[0]]);
+    assert_eq!(told("first"), [] as [&str; 0]);
+    stage.send("alice", "@bob", "three");
+    assert_eq!(told("first"), ["three"]);
+    assert_eq!(told("second"), ["two", "three"]);
+    stage.ok("bob", &["mark-unread", &ids[0]]);
+    assert_eq!(told("first"), ["one"]);
 }
 
 fn peek_changes_nothing_and_read_does(stage: &Stage) {

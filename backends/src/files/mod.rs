@@ -144,6 +144,7 @@ impl Store for FilesStore {
             durable: true,
             import: true,
             remove: true,
+            topics: true,
             filters: Filters::ALL,
             max_message_bytes: self.session.options.max_message_bytes,
         }

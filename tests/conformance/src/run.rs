@@ -9,6 +9,7 @@ use std::time::Duration;
 use fmail_api::Result;
 use libtest_mimic::{Completion, Trial};
 
+use crate::kit::use_topics;
 use crate::{Bench, Case, Factory, Subject, cases, mail_cases};
 
 /// How long a case may take. The slowest takes a few seconds on a busy machine; what takes longer hangs.
@@ -55,6 +56,7 @@ fn attempt(case: &Case, factory: Factory) -> Outcome {
         if let Some(reason) = case.needs.iter().find_map(|need| need.missing(&capabilities)) {
             return Ok(Outcome::Skipped(reason));
         }
+        use_topics(capabilities.topics);
         (case.check)(&bench).map(|()| Outcome::Passed)
     };
     check().unwrap_or_else(|failure: crate::Failure| Outcome::Failed(failure.to_string()))

@@ -60,7 +60,8 @@ fn wakes_up(bench: &Bench) -> Verdict {
         waits(&mut stream)?;
         // The reader waits on this thread, and only the write on the other can wake it.
         let (seen, written) = thread::scope(|scope| {
-            let written = scope.spawn(|| append(&*writer, draft("task", round)));
+            let draft = draft("task", round);
+            let written = scope.spawn(|| append(&*writer, draft));
             let seen = next(&mut stream);
             (seen, written.join().unwrap_or_else(|_| Err(Failure::new("the writer panicked"))))
         });
@@ -90,7 +91,9 @@ fn new_topics(bench: &Bench) -> Verdict {
     waits(&mut stream)?;
     let places = (0..60).map(|number| format!("{}new-{number}", if number % 3 == 0 { "@" } else { "" }));
     let (seen, written) = thread::scope(|scope| {
-        let written = scope.spawn(|| {
+        let topics = with_topics();
+        let written = scope.spawn(move || {
+            use_topics(topics);
             let mut written = Vec::new();
             for place in places {
                 written.push(append(&*writer, draft(&place, "first"))?.id);

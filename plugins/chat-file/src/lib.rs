@@ -1,0 +1,23 @@
+//! Chat files: a plain text file that agents append lines to, as CHAT-PROTOCOL.md describes it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`line`] | a message of the file: read by the document's rules |
+//! | [`write`] | the same, written, and what the format would misread |
+//! | [`append`] | putting it at the end of the file: locked, one write, whole or not at all |
+//! | [`join`] | a message with its continuation lines |
+//! | [`lock`] | the lock that all of us take who change the file |
+//!
+//! Nothing here knows of fmail's stores or commands. `fmail chat watch` and the `chat` store are made of this.
+
+pub mod append;
+mod count;
+pub mod join;
+pub mod line;
+pub mod lock;
+pub mod write;
+
+pub use append::{Appended, Appender, Options, append};
+pub use join::{Entry, Joiner};
+pub use line::ChatLine;
+pub use lock::Locked;

@@ -44,9 +44,9 @@ fn beside_writers(
         gate.wait();
         Ok([first?, append_many(store, &topic, EACH / 2)?].concat())
     };
+    let topics = with_topics();
     let (written, read) = thread::scope(|scope| {
-        let topics = with_topics();
-        let written = scope.spawn(move || {
+        let written = scope.spawn(|| {
             use_topics(topics);
             let written: Vec<Vec<Arc<Message>>> = at_once(WRITERS, write)?;
             append(&*stores[0], draft("task", "last"))?;

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,9 @@ const AT_REST: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(5);
 /// How often a line is written again that came to stand behind another one's first half.
 const ATTEMPTS: u32 = 8;
+
+/// How much of what was written last is remembered.
+const RECENT: usize = 256;
 
 /// How to append.
 #[derive(Debug, Clone)]
@@ -66,11 +70,24 @@ pub struct Appender {
 }
 
 /// How many newlines stand before an offset of a file.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Counted {
     identity: Identity,
     offset: u64,
     newlines: u64,
+    /// What stands before the offset. Something else is there when the file was written anew.
+    recent: Vec<u8>,
+}
+
+impl Counted {
+    fn holds(&self, locked: &Locked, offset: u64) -> io::Result<bool> {
+        if self.identity != locked.identity() || self.offset > offset {
+            return Ok(false);
+        }
+        let mut found = vec![0; self.recent.len()];
+        locked.file().read_exact_at(&mut found, self.offset - self.recent.len() as u64)?;
+        Ok(found == self.recent)
+    }
 }
 
 impl Appender {
@@ -81,19 +98,25 @@ impl Appender {
 
     /// Appends the message, whole or not at all. A last line that lacks its newline gets one first.
     pub fn append(&mut self, line: &ChatLine) -> Result<Appended> {
-        let text = line.to_line()?;
+        // Refused before anything is made.
+        line.to_line()?;
         let locked = Locked::open(&self.path, self.options.create, self.options.timeout)?;
-        self.append_text(&locked, &text)
+        self.append_locked(&locked, line)
     }
 
-    /// Appends text that is whole lines, to a file that the caller has locked.
-    fn append_text(&mut self, locked: &Locked, text: &str) -> Result<Appended> {
-        let offset = self.write(locked.file(), text)?;
-        let line_number = 1 + self.newlines_before(locked, offset).map_err(|error| self.read_failed(&error))?;
+    /// The same for a file that the caller has locked, to do more than this under one lock.
+    pub fn append_locked(&mut self, locked: &Locked, line: &ChatLine) -> Result<Appended> {
+        let text = line.to_line()?;
+        let offset = self.write(locked.file(), &text)?;
+        let before = self.newlines_before(locked, offset, &text).map_err(|error| {
+            let doing = format!("{} has the line, but cannot be read to say which one it is", self.path.display());
+            Error::io(doing, &error)
+        })?;
         if self.options.sync {
             self.sync(locked)?;
         }
-        Ok(Appended { line_number, offset, length: text.len() as u64, identity: locked.identity() })
+        let length = text.len() as u64;
+        Ok(Appended { line_number: before + 1, offset, length, identity: locked.identity() })
     }
 
     /// Writes the text at the end, on a line of its own; where it stands.
@@ -158,12 +181,20 @@ impl Appender {
         }
     }
 
-    /// How many newlines stand before this offset. Only what has come since the last time is read.
-    fn newlines_before(&mut self, locked: &Locked, offset: u64) -> io::Result<u64> {
-        let known = self.counted.filter(|known| known.identity == locked.identity() && known.offset <= offset);
-        let (from, before) = known.map_or((0, 0), |known| (known.offset, known.newlines));
+    /// How many newlines stand before this offset, where the text begins that we have written. Only what has come since
+    /// the last time is read.
+    fn newlines_before(&mut self, locked: &Locked, offset: u64, text: &str) -> io::Result<u64> {
+        let (from, before) = match &self.counted {
+            Some(known) if known.holds(locked, offset)? => (known.offset, known.newlines),
+            _ => (0, 0),
+        };
         let count = before + newlines(locked.file(), from, offset)?;
-        self.counted = Some(Counted { identity: locked.identity(), offset, newlines: count });
+        self.counted = Some(Counted {
+            identity: locked.identity(),
+            offset: offset + text.len() as u64,
+            newlines: count + text.matches('\n').count() as u64,
+            recent: text.as_bytes()[text.len().saturating_sub(RECENT)..].to_vec(),
+        });
         Ok(count)
     }
 

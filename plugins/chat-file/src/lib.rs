@@ -5,6 +5,7 @@
 //! | [`line`] | a message of the file: read by the document's rules |
 //! | [`write`] | the same, written, and what the format would misread |
 //! | [`append`] | putting it at the end of the file: locked, one write, whole or not at all |
+//! | [`follow`] | reading it as it grows, whatever becomes of it |
 //! | [`join`] | a message with its continuation lines |
 //! | [`lock`] | the lock that all of us take who change the file |
 //!
@@ -12,12 +13,19 @@
 
 pub mod append;
 mod count;
+mod current;
+pub mod follow;
+mod history;
 pub mod join;
 pub mod line;
 pub mod lock;
+mod split;
+mod wake;
 pub mod write;
 
 pub use append::{Appended, Appender, Options, append};
+pub use follow::{Change, FollowOptions, Follower, Item, Line, Start};
 pub use join::{Entry, Joiner};
 pub use line::ChatLine;
-pub use lock::Locked;
+pub use lock::{Identity, Locked};
+pub use wake::{Stopper, Woken};

@@ -36,7 +36,7 @@ const CHECK: &str = "fmail-plugin-check";
 const PLUGINS: &str = "lib/fmail/plugins";
 
 /// The plugins that come with fmail, by their crates.
-const OURS: [&str; 3] = ["fmail-sqlite", "fmail-ws", "fmail-mirror"];
+const OURS: [&str; 4] = ["fmail-sqlite", "fmail-chat", "fmail-ws", "fmail-mirror"];
 
 impl Install {
     /// Builds and installs.

@@ -56,6 +56,7 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
         "share/fish/vendor_completions.d/forged.fish",
         "include/fmail_plugin.h",
         "lib/fmail/plugins/libfmail_sqlite.so",
+        "lib/fmail/plugins/libfmail_chat.so",
         "share/doc/fmail/README.md",
         "share/doc/fmail/plugins/guide.md",
         "share/fmail/install-manifest.txt",
@@ -64,7 +65,7 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
     }
     let plugins = Command::new(prefix.join("bin/fmail")).args(["plugin", "list", "--json"]).output().unwrap();
     let plugins = String::from_utf8_lossy(&plugins.stdout).into_owned();
-    for name in ["sqlite", "ws", "mirror"] {
+    for name in ["sqlite", "chat", "ws", "mirror"] {
         assert!(plugins.contains(&format!("lib/fmail/plugins/libfmail_{name}.so")), "{name}: {plugins}");
     }
     let manifest = fs::read_to_string(prefix.join("share/fmail/install-manifest.txt")).unwrap();

@@ -28,4 +28,4 @@ pub use follow::{Change, FollowOptions, Follower, Item, Line, Start};
 pub use join::{Entry, Joiner};
 pub use line::ChatLine;
 pub use lock::{Identity, Locked};
-pub use wake::{Stopper, Woken};
+pub use wake::{Stopper, Wake, Woken};

@@ -1,17 +1,21 @@
 //! Noticing what others write while somebody watches.
 //!
-//! One thread for all watches of a store: it looks whether the file has changed, and brings the sidecar in step, which
-//! wakes the watches. It ends when the last watch is dropped.
+//! One thread for all watches of a store: woken by the kernel when the file changes, it brings the sidecar in step, and
+//! that wakes the watches. It looks each second anyway, for a last line that has come to rest without its end, and ends
+//! when there is no watch any more.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use fmail_api::{Error, ErrorKind, Event, EventStream, Result};
+use fmail_chat_file::Wake;
 use futures::channel::mpsc;
 use futures::executor::block_on;
 use futures::{StreamExt, stream};
 
+use crate::state::AT_REST;
 use crate::store::Inner;
 
 pub(crate) struct Follower {
@@ -84,16 +88,25 @@ impl Watches {
 }
 
 fn look(inner: &Inner, watches: &Watches) {
+    let mut wake = match Wake::new(&inner.options.file, true, inner.options.poll_interval) {
+        Ok(wake) => wake,
+        Err(error) => {
+            watches.looking.store(false, Ordering::Release);
+            return watches.fail(&Error::io("the chat file cannot be followed", &error));
+        }
+    };
     while !watches.is_over() {
         let looked = match block_on(inner.is_current()) {
             Ok(true) => Ok(()),
             Ok(false) => inner.sync(),
             Err(error) => Err(error),
         };
-        match looked {
+        let waited = wake.wait(Some(Instant::now() + AT_REST));
+        let waited = waited.map_err(|error| Error::io("the chat file cannot be followed", &error));
+        match looked.and(waited.map(drop)) {
             // Somebody else holds the lock for long; what is new is found later.
             Err(error) if error.kind() != ErrorKind::Backpressure => watches.fail(&error),
-            _ => thread::sleep(inner.options.poll_interval),
+            _ => {}
         }
     }
 }

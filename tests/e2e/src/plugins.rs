@@ -10,10 +10,10 @@ use crate::Sandbox;
 use crate::binary::{cargo_build, newest, profile_directory, workspace};
 
 /// The packages that are libraries of Rust.
-const PACKAGES: [&str; 4] = ["fmail-sqlite", "fmail-ws", "fmail-mirror", "fmail-example-rust"];
+const PACKAGES: [&str; 5] = ["fmail-sqlite", "fmail-chat", "fmail-ws", "fmail-mirror", "fmail-example-rust"];
 
-/// A directory with every plugin, as `mail.plugins.path` may name it: `sqlite`, `ws`, `mirror`, `example-rust`,
-/// `example-c` and the program `example-python`.
+/// A directory with every plugin, as `mail.plugins.path` may name it: `sqlite`, `chat`, `ws`, `mirror`,
+/// `example-rust`, `example-c` and the program `example-python`.
 ///
 /// They are built first if they are missing or older than their sources: no test links them, so cargo does not keep them
 /// fresh. `FMAIL_TEST_PLUGINS` names a directory with others.

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use fmail_api::ErrorKind;
 
 use crate::commands::{
-    ack, archive, check, completions, config, delete, gc, guard, inbox, init, log, mark_read, mark_unread, nudge,
+    ack, archive, chat, check, completions, config, delete, gc, guard, inbox, init, log, mark_read, mark_unread, nudge,
     plugin, quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search, send, status,
     store, thread, topics, trust, unarchive, watch, who, whoami,
 };
@@ -201,6 +201,10 @@ pub(crate) enum Command {
     ///
     /// A project is moved to another store by copying it there and changing mail.store.
     Store(store::Store),
+    /// Follow a chat file
+    ///
+    /// A chat file is plain text that agents append lines to, `[sender-to-recipient]: message`. docs/chat.md has it all.
+    Chat(chat::Chat),
     /// Print a completion script for a shell
     ///
     /// Prints the script; put it where your shell looks for completions.

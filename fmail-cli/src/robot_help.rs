@@ -71,6 +71,7 @@ const MAILBOX: &[&str] = &[
     "plugin",
     "trust",
     "store",
+    "chat",
 ];
 
 /// What a command is called with, and what it does.
@@ -94,10 +95,10 @@ fn overview() -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "description": "Agents send and receive messages through topics and direct messages, stored as JSON files.",
         "setup": [
-            "export FMAIL_AGENT=<your-name>   (or: export FMAIL_AGENT=$(fmail register))",
-            "run fmail anywhere inside the project; the first send creates .fmail/",
+            "export FMAIL_AGENT=<your-name> (or: export FMAIL_AGENT=$(fmail register))",
+            "run it anywhere inside the project; the first send creates .fmail/",
             "names of agents and topics are [a-z0-9-]; capitals become small",
-            "data goes to stdout, notes and errors to stderr",
+            "data on stdout, notes and errors on stderr",
             "send prints the id of the message; without MESSAGE it reads stdin",
             "watch starts now unless --since says otherwise; --since <id> leaves that message out; \
                 a timeout is exit 0 with empty stdout",
@@ -110,7 +111,7 @@ fn overview() -> Value {
         "message_format": message_format(),
         "storage": storage(),
         "exit_codes": exit_codes(),
-        "more": "fmail <command> --robot-help describes one command in full",
+        "more": "fmail <command> --robot-help: one command in full",
     })
 }
 
@@ -241,7 +242,7 @@ fn env() -> Value {
         "FMAIL_ROOT": "project directory; default: nearest .fmail upward, else git root, else current directory",
         "FMAIL_PROJECT": "project id; default: project.json, git remote, directory name",
         "FMAIL_<KEY>": "a setting without `mail.`, e.g. FMAIL_STRICT_RECIPIENTS=true; see fmail config show",
-        "FMAIL_<SECTION>__<KEY>": "a setting in a section, e.g. FMAIL_GC__DAYS=3",
+        "FMAIL_<SECTION>__<KEY>": "in a section, e.g. FMAIL_GC__DAYS=3",
     })
 }
 

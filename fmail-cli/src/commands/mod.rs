@@ -2,6 +2,7 @@
 
 pub(crate) mod ack;
 pub(crate) mod archive;
+pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -87,6 +88,7 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 Command::Search(command) => command.run(&place),
                 Command::Nudge(command) => command.run(&place),
                 Command::Whoami(command) => command.run(&place),
+                Command::Chat(command) => command.run(&place),
                 Command::Quarantine(command) => command.run(&place),
                 // Answered above, without settings.
                 Command::Completions(_)
@@ -112,6 +114,7 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "register" => register::EXAMPLES,
         "status" => status::EXAMPLES,
         "inbox" => inbox::EXAMPLES,
+        "chat" => chat::EXAMPLES,
         "check" => check::EXAMPLES,
         "count" => check::COUNT_EXAMPLES,
         "read" => read::EXAMPLES,

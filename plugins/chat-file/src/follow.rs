@@ -14,7 +14,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fmail_api::{Error, Result};
@@ -136,16 +136,13 @@ impl Follower {
     /// Takes its place: with [`Start::End`], everything that is appended after this call is read.
     pub fn open(path: impl Into<PathBuf>, options: FollowOptions) -> Result<Follower> {
         let path = path.into();
-        let failed = |error: &io::Error| Error::io("cannot prepare to wait for the chat file", error);
-        let wake = Wake::new(&path, options.events, options.interval).map_err(|error| failed(&error))?;
-        let (found, block) = (Vec::new(), vec![0; BLOCK]);
-        let mut follower =
-            Follower { path, options, wake, current: None, missing: None, told_missing: false, found, block };
-        if let Some(file) = follower.open_file()? {
-            let opened = Current::open(file, &follower.options, &mut follower.found);
-            follower.current = Some(opened.map_err(|error| follower.failed(&error))?);
-        }
-        Ok(follower)
+        let (mut found, block) = (Vec::new(), vec![0; BLOCK]);
+        let failed = |error: io::Error| Error::io(format!("{} cannot be read", path.display()), &error);
+        let file = open_file(&path)?;
+        let current = file.map(|file| Current::open(file, &options, &mut found)).transpose().map_err(failed)?;
+        let wake = Wake::new(&path, options.events, options.interval)
+            .map_err(|error| Error::io("cannot prepare to wait for the chat file", &error))?;
+        Ok(Follower { path, options, wake, current, missing: None, told_missing: false, found, block })
     }
 
     /// What ends a wait from another thread.
@@ -195,7 +192,7 @@ impl Follower {
             return Ok(true);
         }
         let forgotten = self.missing.is_some_and(|since| since.elapsed() >= FORGOTTEN);
-        let Some(file) = self.open_file()? else { return Ok(false) };
+        let Some(file) = open_file(&self.path)? else { return Ok(false) };
         (self.missing, self.told_missing) = (None, false);
         let next = match self.current.take() {
             None => Current::anew(file, &self.options),
@@ -240,22 +237,22 @@ impl Follower {
     fn failed(&self, error: &io::Error) -> Error {
         Error::io(format!("{} cannot be read", self.path.display()), error)
     }
+}
 
-    /// Opens the file, if it is there.
-    fn open_file(&self) -> Result<Option<File>> {
-        // Non-blocking: a pipe in the file's place must be refused and not waited for.
-        let opened = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&self.path);
-        let file = match opened {
-            Ok(file) => file,
-            Err(error) if is_missing(&error) => return Ok(None),
-            Err(error) => return Err(self.failed(&error)),
-        };
-        if !file.metadata().map_err(|error| self.failed(&error))?.is_file() {
-            let text = format!("{} is not a regular file; a chat file is one", self.path.display());
-            return Err(Error::invalid(text));
-        }
-        Ok(Some(file))
+/// Opens the file, if it is there.
+fn open_file(path: &Path) -> Result<Option<File>> {
+    let failed = |error: &io::Error| Error::io(format!("{} cannot be read", path.display()), error);
+    // Non-blocking: a pipe in the file's place must be refused and not waited for.
+    let opened = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if is_missing(&error) => return Ok(None),
+        Err(error) => return Err(failed(&error)),
+    };
+    if !file.metadata().map_err(|error| failed(&error))?.is_file() {
+        return Err(Error::invalid(format!("{} is not a regular file; a chat file is one", path.display())));
     }
+    Ok(Some(file))
 }
 
 fn is_missing(error: &io::Error) -> bool {

@@ -31,7 +31,8 @@ pub(crate) enum End {
 
 /// The command's side of the guard. The guard's work ends when it is dropped.
 pub(crate) struct Guard {
-    asked: oneshot::Receiver<End>,
+    /// Nothing when no question will come any more.
+    asked: Option<oneshot::Receiver<End>>,
     _running: mpsc::Sender<()>,
 }
 
@@ -60,16 +61,19 @@ impl Guard {
             }
         };
         thread::Builder::new().name("guard".into()).spawn(watch_over).map_err(failed)?;
-        Ok(Guard { asked, _running: running })
+        Ok(Guard { asked: Some(asked), _running: running })
     }
 
-    /// Waits until the command shall end.
+    /// Waits until the command shall end. May be given up and called again.
     pub(crate) async fn asked(&mut self) -> End {
-        match (&mut self.asked).await {
-            Ok(end) => end,
-            // Without a question: the deadline, which the command knows itself.
-            Err(_) => std::future::pending().await,
+        if let Some(asked) = &mut self.asked {
+            match asked.await {
+                Ok(end) => return end,
+                // Without a question: the deadline, which the command knows itself. There is no second answer.
+                Err(_) => self.asked = None,
+            }
         }
+        std::future::pending().await
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fmail_api::{
     Appended, Capabilities, Cursor, Draft, Error, Event, EventStream, Expect, Filters, Health, Imported, Mailbox,
-    Message, Quarantine, Query, Record, RecordKey, Removed, Result, Revision, Scan, Scope, Selection, Store,
-    Summary, Target,
+    Message, Quarantine, Query, Record, RecordKey, Removed, Result, Revision, Scan, Scope, Selection, Store, Summary,
+    Target,
 };
 use futures::StreamExt;
 use futures::stream::BoxStream;

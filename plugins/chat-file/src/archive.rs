@@ -305,8 +305,10 @@ fn refuse_keepers(path: &Path, identity: Identity) -> Result<()> {
     match still(identity, PASSING) {
         None => Ok(()),
         Some(who) => {
-            let text = format!("{} is kept open for writing by {who}; its lines would go to the archive", path.display());
-            Err(Error::new(ErrorKind::Unavailable, text).help("end it, or have it open the file for each line, as `echo >>` does"))
+            let text =
+                format!("{} is kept open for writing by {who}; its lines would go to the archive", path.display());
+            Err(Error::new(ErrorKind::Unavailable, text)
+                .help("end it, or have it open the file for each line, as `echo >>` does"))
         }
     }
 }

@@ -12,10 +12,12 @@ use crate::lock::Identity;
 use crate::split::{Raw, Splitter};
 
 /// How long a file that was replaced or rewritten must have rested before it counts as whole.
-pub(crate) const SETTLED: Duration = Duration::from_millis(100);
+const SETTLED: Duration = Duration::from_millis(100);
+/// How long one that does not come to rest is waited for.
+const BUSY: Duration = Duration::from_millis(500);
 /// How long a file is missing or empty until what was read before is of no importance any more. No editor takes so long
 /// to save a file.
-pub(crate) const FORGOTTEN: Duration = Duration::from_millis(500);
+pub(crate) const FORGOTTEN: Duration = Duration::from_secs(1);
 
 /// An open file, and how much of it has been read.
 #[derive(Debug)]
@@ -212,7 +214,7 @@ impl Doubt {
     fn end(&self) -> Instant {
         match self.began {
             None => self.since + FORGOTTEN,
-            Some(began) => (self.since + SETTLED).min(began + FORGOTTEN),
+            Some(began) => (self.since + SETTLED).min(began + BUSY),
         }
     }
 }

@@ -22,7 +22,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::count::BLOCK;
-use crate::current::{Current, FORGOTTEN, SETTLED};
+use crate::current::{Current, FORGOTTEN};
 use crate::lock::Identity;
 use crate::wake::{Stopper, Wake, Woken};
 
@@ -145,6 +145,11 @@ impl Follower {
         Ok(Follower { path, options, wake, current, missing: None, told_missing: false, found, block })
     }
 
+    /// Whether there is a file that it reads.
+    pub fn is_open(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// What ends a wait from another thread.
     pub fn stopper(&self) -> Stopper {
         self.wake.stopper()
@@ -209,7 +214,7 @@ impl Follower {
 
     /// Tells that there is no file, unless it may just be in the making.
     fn tell_missing(&mut self, since: Instant, found: &mut Vec<Item>) {
-        if self.told_missing || (self.current.is_some() && since.elapsed() < SETTLED) {
+        if self.told_missing || (self.current.is_some() && since.elapsed() < FORGOTTEN) {
             return;
         }
         self.told_missing = true;
@@ -229,7 +234,7 @@ impl Follower {
 
     /// When the passing of time alone makes something readable, if it does.
     pub fn due(&self) -> Option<Instant> {
-        let missing = self.missing.filter(|_| !self.told_missing).map(|since| since + SETTLED);
+        let missing = self.missing.filter(|_| !self.told_missing).map(|since| since + FORGOTTEN);
         let file = self.current.as_ref().and_then(|current| current.due(&self.options));
         [missing, file].into_iter().flatten().min()
     }

@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -27,17 +28,30 @@ const NAMES: WatchFlags =
 
 /// Ends a wait from another thread.
 #[derive(Debug, Clone)]
-pub struct Stopper(Arc<OwnedFd>);
+pub struct Stopper(Arc<Stop>);
+
+#[derive(Debug)]
+struct Stop {
+    stopped: AtomicBool,
+    wake: OwnedFd,
+}
 
 impl Stopper {
     fn new() -> io::Result<Stopper> {
-        Ok(Stopper(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Stopper(Arc::new(Stop { stopped: AtomicBool::new(false), wake })))
     }
 
     /// Has every wait end, now and later.
     pub fn stop(&self) {
+        self.0.stopped.store(true, Ordering::Release);
         // A counter that cannot take one more is set already.
-        let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.0.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Whether it was called, for who reads on and on and does not wait.
+    pub fn is_stopped(&self) -> bool {
+        self.0.stopped.load(Ordering::Acquire)
     }
 }
 
@@ -121,7 +135,7 @@ impl Wake {
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
             let timeout =
                 left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
-            let mut watched = vec![PollFd::new(&*self.stop.0, PollFlags::IN)];
+            let mut watched = vec![PollFd::new(&self.stop.0.wake, PollFlags::IN)];
             watched.extend(self.events.iter().map(|events| PollFd::new(&events.inotify, PollFlags::IN)));
             match poll(&mut watched, timeout.as_ref()) {
                 Ok(0) if next_look.is_some() && next_look == end => return Ok(Woken::Look),

@@ -8,13 +8,15 @@ use crate::lock::Identity;
 /// processes of this user on this host.
 pub(crate) fn writers(identity: Identity) -> Option<String> {
     let own = std::process::id();
-    fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok()).find_map(|pid| {
-        if pid == own || !holds(pid, identity) {
-            return None;
-        }
-        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        Some(format!("process {pid} ({})", name.trim_end()))
-    })
+    fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok()).find_map(
+        |pid| {
+            if pid == own || !holds(pid, identity) {
+                return None;
+            }
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            Some(format!("process {pid} ({})", name.trim_end()))
+        },
+    )
 }
 
 fn holds(pid: u32, identity: Identity) -> bool {

@@ -165,7 +165,7 @@ impl Line {
     }
 
     fn name(&mut self, random: &mut Random) {
-        self.pieces(random, NAME, usize::from(random.0 % 16 != 0), 4);
+        self.pieces(random, NAME, usize::from(!random.0.is_multiple_of(16)), 4);
         if random.chance(2) {
             self.0.extend_from_slice(random.of(STRANGE));
         }

@@ -60,7 +60,8 @@ impl Follower {
 
     /// Ends every watch.
     pub(crate) fn stop(&self) {
-        self.watches.fail(&Error::new(ErrorKind::Unavailable, "the chat store is closed").help("open the project again"));
+        self.watches
+            .fail(&Error::new(ErrorKind::Unavailable, "the chat store is closed").help("open the project again"));
     }
 }
 

@@ -11,7 +11,8 @@ use crate::entries;
 /// A text stands there as it is, if it is read back as it was. Everything else stands there as its JSON; the sidecar
 /// remembers what it was.
 pub(crate) fn written(draft: &Draft) -> Result<(ChatLine, String)> {
-    let targets = draft.clone().into_message(fmail_api::MessageId::MIN, fmail_api::Timestamp::from_unix(0, 0)).targets();
+    let targets =
+        draft.clone().into_message(fmail_api::MessageId::MIN, fmail_api::Timestamp::from_unix(0, 0)).targets();
     let mut names = targets.iter().map(|target| target.agent().map(AgentName::foreign).ok_or_else(no_topics));
     let mut line = ChatLine {
         sender: draft.from.foreign(),
@@ -28,7 +29,10 @@ pub(crate) fn written(draft: &Draft) -> Result<(ChatLine, String)> {
     line.message = draft.body.to_string();
     match read_back(&line) {
         Some(text) => Ok((line, text)),
-        None => Err(line.to_line().err().unwrap_or_else(|| Error::internal("a chat line is not read as it was written"))
+        None => Err(line
+            .to_line()
+            .err()
+            .unwrap_or_else(|| Error::internal("a chat line is not read as it was written"))
             .help("a chat file's names are of letters, digits, `-` and `_`, without `-to-`; send under another name")),
     }
 }
@@ -105,7 +109,10 @@ mod tests {
     #[test]
     fn a_topic_is_refused_wherever_it_stands() {
         let to: Target = "task".parse().unwrap();
-        assert_eq!(written(&Draft::new("a".parse().unwrap(), to.clone(), "x")).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(
+            written(&Draft::new("a".parse().unwrap(), to.clone(), "x")).unwrap_err().kind(),
+            ErrorKind::Unsupported
+        );
         let mut draft = Draft::new("a".parse().unwrap(), mailbox("b").unwrap(), "x");
         draft.more.cc = vec![to];
         assert_eq!(written(&draft).unwrap_err().kind(), ErrorKind::Unsupported);

@@ -52,7 +52,8 @@ impl ChatOptions {
             Value::Object(fields) => fields,
             other => return Err(invalid("config", other, "an object")),
         };
-        let named = fields.get("file").map(|value| path("file", value)).transpose()?.filter(|path| *path != DEFAULT_FILE);
+        let named =
+            fields.get("file").map(|value| path("file", value)).transpose()?.filter(|path| *path != DEFAULT_FILE);
         let mut options = ChatOptions::new(project.join(named.unwrap_or(DEFAULT_FILE)));
         if named.is_none() {
             options.within = Some(project.to_path_buf());
@@ -81,9 +82,10 @@ impl ChatOptions {
             let there = path.ancestors().find_map(|path| path.canonicalize().ok());
             if let Some(outside) = there.filter(|there| !there.starts_with(&root)) {
                 let text = format!("{} leads out of the project, to {}", path.display(), outside.display());
-                return Err(Error::new(ErrorKind::Denied, text)
-                    .help("name the file yourself if that is what you want: mail.plugin.chat.config.file in your own \
-                           configuration"));
+                return Err(Error::new(ErrorKind::Denied, text).help(
+                    "name the file yourself if that is what you want: mail.plugin.chat.config.file in your own \
+                           configuration",
+                ));
             }
         }
         Ok(())

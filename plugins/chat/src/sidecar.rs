@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fmail_api::{
-    Appended, ContentHash, Draft, Error, Event, Expect, Message, MessageId, Order, Query, RecordKey, Result,
-    Selection, Store,
+    Appended, ContentHash, Draft, Error, Event, Expect, Message, MessageId, Order, Query, RecordKey, Result, Selection,
+    Store,
 };
 use fmail_backends::{Durability, FilesOptions, FilesStore};
 use fmail_chat_file::Locked;

@@ -68,8 +68,9 @@ impl Pending {
     }
 
     pub(crate) fn draft(&self) -> Result<Draft> {
-        serde_json::from_str(&self.draft)
-            .map_err(|error| Error::new(ErrorKind::Corrupt, format!("the message being written cannot be read: {error}")))
+        serde_json::from_str(&self.draft).map_err(|error| {
+            Error::new(ErrorKind::Corrupt, format!("the message being written cannot be read: {error}"))
+        })
     }
 }
 

@@ -6,8 +6,9 @@ use std::thread;
 
 use async_trait::async_trait;
 use fmail_api::{
-    Appended, Capabilities, Cursor, Delivery, Draft, Error, Event, EventStream, Expect, Filters, Health, Imported, Message,
-    MessageId, Notice, NoticeKind, Query, Record, RecordKey, Removed, Result, Revision, Scan, Selection, Store, Summary,
+    Appended, Capabilities, Cursor, Delivery, Draft, Error, Event, EventStream, Expect, Filters, Health, Imported,
+    Message, MessageId, Notice, NoticeKind, Query, Record, RecordKey, Removed, Result, Revision, Scan, Selection,
+    Store, Summary,
 };
 use fmail_chat_file::Locked;
 use futures::StreamExt;

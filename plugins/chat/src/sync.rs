@@ -155,11 +155,8 @@ impl Work<'_> {
         let mut known = self.sidecar.marks()?;
         let total = found.len();
         // From the end: the last of several equal lines are the ones that stayed.
-        let mut new: Vec<Found> = found
-            .into_iter()
-            .rev()
-            .filter(|found| known.get_mut(&found.mark).and_then(Vec::pop).is_none())
-            .collect();
+        let mut new: Vec<Found> =
+            found.into_iter().rev().filter(|found| known.get_mut(&found.mark).and_then(Vec::pop).is_none()).collect();
         new.reverse();
         let left: BTreeSet<MessageId> = known.into_values().flatten().collect();
         if !left.is_empty() {

@@ -73,7 +73,9 @@ impl Archive {
 
     fn tell(&self, path: &Path, done: &Archived) -> Outcome {
         if let Some(who) = &done.still_open {
-            note(&format!("{who} still has the old file open; what it writes there comes over with the next archiving"));
+            note(&format!(
+                "{who} still has the old file open; what it writes there comes over with the next archiving"
+            ));
         }
         if self.json {
             let mut output = Output::stdout();

@@ -1,113 +1,103 @@
 //! Following a chat file until a limit or a signal ends it.
 //!
-//! The file is read by a thread of its own, which sleeps in the kernel, because printing can be stopped by a reader that
-//! does not read, and the command must end on a signal all the same. What it has read and nobody has printed is bounded:
-//! it waits.
+//! One thread reads and prints, so that nothing stands between the kernel's event and the output. It can be stopped by a
+//! reader that does not read, and the command must end on a signal all the same: the main thread waits for that.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fmail_api::{Error, Result};
-use fmail_chat_file::{Follower, Item, Woken};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::time::Instant;
+use fmail_chat_file::{Follower, Woken};
+use tokio::sync::oneshot;
 
 use super::printer::Printer;
-use crate::guard::{End, Guard, at};
+use crate::guard::{End, Guard};
 use crate::output::{Outcome, Stop};
 
-/// How many blocks of the file may be read and not printed.
-const AHEAD: usize = 2;
 /// How long the file must have rested before a message of several lines counts as whole.
 const WHOLE: Duration = Duration::from_millis(250);
 
-/// What the thread has to tell.
-enum Told {
-    /// It has found this.
-    Found(Vec<Item>),
-    /// There was nothing more at this moment.
-    CaughtUp,
-    /// It cannot go on.
-    Failed(Error),
+/// What ends it.
+pub(super) struct Until {
+    /// That everything is printed which is in the file.
+    pub(super) caught_up: bool,
+    /// That this time is over.
+    pub(super) timeout: Option<Duration>,
 }
 
-/// Prints what the follower finds.
-pub(super) fn follow(follower: Follower, printer: Printer, timeout: Option<Duration>) -> Outcome {
+/// Prints what the follower finds, with the printer that `printer` makes: it holds standard output, and stays where it is.
+pub(super) fn follow(follower: Follower, printer: impl FnOnce() -> Printer + Send + 'static, until: Until) -> Outcome {
     let failed = |error| Error::io("cannot prepare to wait", &error);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(failed)?;
-    let stopper = follower.stopper();
-    let (sender, told) = channel(AHEAD);
-    thread::Builder::new().name("chat-file".into()).spawn(move || read(follower, &sender)).map_err(failed)?;
-    let outcome = runtime.block_on(print(told, printer, timeout));
-    stopper.stop();
-    outcome
-}
-
-/// Reads until it is stopped or nobody listens.
-fn read(mut follower: Follower, sender: &Sender<Told>) {
-    let mut read = || -> Result<bool> {
-        let mut found = Vec::new();
-        let more = follower.read(&mut found)?;
-        if !found.is_empty() && sender.blocking_send(Told::Found(found)).is_err() {
-            return Ok(false);
-        }
-        if more {
-            return Ok(true);
-        }
-        if sender.blocking_send(Told::CaughtUp).is_err() {
-            return Ok(false);
-        }
-        Ok(follower.wait(None)? != Woken::Stopped)
-    };
-    loop {
-        match read() {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(error) => {
-                // When nobody listens any more, nobody wants to know.
-                let _ = sender.blocking_send(Told::Failed(error));
-                return;
-            }
-        }
-    }
-}
-
-async fn print(mut told: Receiver<Told>, mut printer: Printer, timeout: Option<Duration>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(failed)?;
     // A time too far ahead to be expressed is never.
-    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let mut guard = Guard::start(deadline)?;
+    let deadline = until.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut guard = Guard::start(deadline.map(Into::into))?;
+    let stopper = follower.stopper();
+    let (tell, mut ended) = oneshot::channel();
+    let work = move || {
+        let outcome = print(follower, printer(), deadline, until.caught_up);
+        // Nobody listens when the command has ended before.
+        let _ = tell.send(outcome);
+    };
+    thread::Builder::new().name("chat-file".into()).spawn(work).map_err(failed)?;
+    runtime.block_on(async {
+        let end = tokio::select! {
+            outcome = &mut ended => return outcome.unwrap_or_else(|_| Err(gone().into())),
+            end = guard.asked() => end,
+        };
+        stopper.stop();
+        match end {
+            // A message that is being printed is printed whole, if anyone reads it; the guard does not wait for long.
+            End::Interrupted => ended.await.unwrap_or_else(|_| Err(gone().into())),
+            End::ReaderGone => Err(Stop::ReaderGone),
+        }
+    })
+}
+
+fn gone() -> Error {
+    Error::internal("the thread that reads the chat file has ended")
+}
+
+fn print(mut follower: Follower, mut printer: Printer, deadline: Option<Instant>, once: bool) -> Outcome {
+    let stopper = follower.stopper();
+    let mut found = Vec::new();
     let mut whole = None;
     let mut caught_up = false;
     loop {
-        // What is in the file is printed before time runs out: a short timeout still delivers it.
-        let over = deadline.filter(|_| caught_up);
-        tokio::select! {
-            biased;
-            end = guard.asked() => return match end {
-                End::Interrupted => Ok(()),
-                End::ReaderGone => Err(Stop::ReaderGone),
-            },
-            next = told.recv() => match next {
-                Some(Told::Found(items)) => {
-                    whole = None;
-                    if printer.take(items)? {
-                        return Ok(());
-                    }
-                }
-                Some(Told::CaughtUp) => {
-                    caught_up = true;
-                    whole = printer.has_open().then(|| Instant::now() + WHOLE);
-                }
-                Some(Told::Failed(error)) => return Err(error.into()),
-                None => return Ok(()),
-            },
-            () = at(over) => return printer.finish(),
-            () = at(whole) => {
-                whole = None;
-                if printer.rest()? {
-                    return Ok(());
-                }
+        let more = follower.read(&mut found)?;
+        if !found.is_empty() {
+            whole = None;
+            if printer.take(&mut found)? {
+                return Ok(());
             }
         }
+        let now = Instant::now();
+        let over = deadline.is_some_and(|deadline| now >= deadline);
+        if stopper.is_stopped() {
+            return Ok(());
+        }
+        caught_up |= !more;
+        if over && !caught_up {
+            return printer.cut_short();
+        }
+        if over || (once && !more && follower.due().is_none()) {
+            return printer.finish();
+        }
+        if more {
+            continue;
+        }
+        if printer.has_open() && now >= *whole.get_or_insert(now + WHOLE) {
+            whole = None;
+            if printer.rest()? {
+                return Ok(());
+            }
+        }
+        if wait(&mut follower, [deadline, whole])? == Woken::Stopped {
+            return Ok(());
+        }
     }
+}
+
+fn wait(follower: &mut Follower, times: [Option<Instant>; 2]) -> Result<Woken> {
+    follower.wait(times.into_iter().flatten().min())
 }

@@ -21,7 +21,7 @@ pub(crate) const EXAMPLES: &[Example] = &[
         "wait for the next one to you, or that you shall see",
     ),
     example("fmail chat watch --since-line 42", "what came after line 42, then what comes"),
-    example("fmail chat watch --from-start --timeout 0s notes.md", "everything in another file, then end"),
+    example("fmail chat watch --once notes.md", "what is in another file, then end"),
     example("fmail chat archive --keep 200", "move all but the last 200 messages to .workplace/memory"),
     example("fmail chat bridge", "chat-file agents and fmail agents talk to each other while this runs"),
 ];

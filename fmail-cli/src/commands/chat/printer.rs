@@ -7,7 +7,7 @@ use fmail_chat_file::line::{is_continuation, without_ending};
 use fmail_chat_file::{Change, ChatLine, Entry, Item, Joiner, Line};
 use serde::Serialize;
 
-use crate::output::{Outcome, Output, note};
+use crate::output::{Outcome, Output, advise, note};
 use crate::session::now;
 
 /// A message as CHAT-PROTOCOL.md prints it, in its order.
@@ -31,6 +31,8 @@ pub(super) struct Printer {
     joiner: Option<Joiner>,
     /// How many messages may still be printed.
     left: Option<u64>,
+    /// The last line that was looked at.
+    last: u64,
     /// The message of a line that was printed before its newline came.
     unended: Option<ChatLine>,
     /// The line of a message that was printed because the file rested, as long as further lines of it could come.
@@ -46,14 +48,15 @@ impl Printer {
             only_for,
             joiner: multiline.map(Joiner::new),
             left: count,
+            last: 0,
             unended: None,
             rested: None,
         }
     }
 
     /// Prints the messages among these, at once; whether the count is reached.
-    pub(super) fn take(&mut self, items: Vec<Item>) -> Outcome<bool> {
-        for item in items {
+    pub(super) fn take(&mut self, items: &mut Vec<Item>) -> Outcome<bool> {
+        for item in items.drain(..) {
             match item {
                 Item::Line(line) => self.line(line)?,
                 Item::TooLong { number, length, allowed, .. } => {
@@ -97,11 +100,20 @@ impl Printer {
         self.output.flush()
     }
 
+    /// The same when the file has more that was not looked at.
+    pub(super) fn cut_short(&mut self) -> Outcome {
+        self.finish()?;
+        note(&format!("{}: the time is over, and not all lines were looked at", self.file));
+        advise(&format!("go on with --since-line {}, or with more time", self.last));
+        Ok(())
+    }
+
     fn is_done(&self) -> bool {
         self.left == Some(0)
     }
 
     fn line(&mut self, line: Line) -> Outcome {
+        self.last = line.number;
         let message = ChatLine::parse(&line.bytes);
         let before = self.unended.take();
         if line.again && before.is_some() {

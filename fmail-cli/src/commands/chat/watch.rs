@@ -8,7 +8,7 @@ use fmail_chat_file::line::is_name_byte;
 use fmail_chat_file::{FollowOptions, Follower, Start};
 
 use super::file;
-use super::follow::follow;
+use super::follow::{Until, follow};
 use super::printer::Printer;
 use crate::output::Outcome;
 use crate::session::Place;
@@ -26,6 +26,10 @@ pub(crate) struct Watch {
     /// First print what is in the file after this line
     #[arg(long, value_name = "N", conflicts_with = "from_start")]
     since_line: Option<u64>,
+
+    /// Print what is in the file, from its start or after --since-line, and end
+    #[arg(long)]
+    once: bool,
 
     /// Print only messages that this agent is the recipient of, or a target
     #[arg(long = "for", value_name = "AGENT")]
@@ -51,7 +55,7 @@ impl Watch {
         let path = file::path(place, self.file.as_deref());
         let start = match self.since_line {
             Some(line) => Start::After(line),
-            None if self.from_start => Start::Beginning,
+            None if self.from_start || self.once => Start::Beginning,
             None => Start::End,
         };
         let settings = &place.settings.mail;
@@ -64,8 +68,15 @@ impl Watch {
             max_line: defaults.max_line.max(settings.max_message_bytes.saturating_mul(2)),
             ..defaults
         };
-        let printer = Printer::new(&path, only_for, self.multiline.then_some(options.max_line), self.count);
-        follow(Follower::open(&path, options)?, printer, timeout)
+        let joined = self.multiline.then_some(options.max_line);
+        let follower = Follower::open(&path, options)?;
+        if self.once && !follower.is_open() {
+            let text = format!("{} does not exist", path.display());
+            return Err(Error::not_found(text).help("without --once it is waited for").into());
+        }
+        let until = Until { caught_up: self.once, timeout };
+        let count = self.count;
+        follow(follower, move || Printer::new(&path, only_for, joined, count), until)
     }
 }
 

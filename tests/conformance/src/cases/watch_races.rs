@@ -9,8 +9,8 @@ use fmail_api::{Message, MessageId, Query};
 use super::ORDER;
 use crate::case::ensure_eq;
 use crate::kit::{
-    append, append_many, arrivals, at_once, distinct, draft, end, ids, ids_of, scan, scan_ids, until, use_topics, watch,
-    with_topics,
+    append, append_many, arrivals, at_once, distinct, draft, end, ids, ids_of, scan, scan_ids, until, use_topics,
+    watch, with_topics,
 };
 use crate::{Bench, Case, Failure, Verdict};
 

@@ -11,7 +11,10 @@ fn archived(sandbox: &Sandbox) -> Vec<String> {
     let Ok(list) = fs::read_dir(sandbox.path().join(".workplace/memory")) else { return Vec::new() };
     let mut paths: Vec<_> = list.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    paths.iter().flat_map(|path| fs::read_to_string(path).unwrap().lines().map(Into::into).collect::<Vec<String>>()).collect()
+    paths
+        .iter()
+        .flat_map(|path| fs::read_to_string(path).unwrap().lines().map(Into::into).collect::<Vec<String>>())
+        .collect()
 }
 
 #[test]
@@ -76,7 +79,8 @@ fn shell_loops_lose_nothing_while_the_file_is_archived() {
 fn a_process_that_keeps_the_file_open_is_named_and_nothing_is_moved() {
     let sandbox = chat_project();
     by_hand(&sandbox, "[a-to-b]: one\n[a-to-b]: two\n");
-    let mut keeper = sandbox.bash("nobody", "exec 3>> .workplace/chat.md; echo ready; read -r _ < <(sleep 600)").spawn();
+    let mut keeper =
+        sandbox.bash("nobody", "exec 3>> .workplace/chat.md; echo ready; read -r _ < <(sleep 600)").spawn();
     keeper.line();
     let refused = sandbox.fmail().args(["chat", "archive", "--keep", "0"]).fails(12);
     refused.says(&["kept open for writing by process"]);

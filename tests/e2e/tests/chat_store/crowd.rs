@@ -23,13 +23,16 @@ fn fifty_senders_and_five_shell_loops_lose_nothing() {
         })
         .collect();
     let senders: Vec<_> = (0..50)
-        .map(|number| sandbox.agent(&format!("agent-{number}")).args(["send", "@reviewer", &format!("sender {number}")]).spawn())
+        .map(|number| {
+            sandbox.agent(&format!("agent-{number}")).args(["send", "@reviewer", &format!("sender {number}")]).spawn()
+        })
         .collect();
     for running in senders.into_iter().chain(loops) {
         let output = running.wait();
         assert_eq!(output.code, 0, "{output}");
     }
-    let mut expected: Vec<String> = (0..50).map(|number| format!("[agent-{number}-to-reviewer]: sender {number}")).collect();
+    let mut expected: Vec<String> =
+        (0..50).map(|number| format!("[agent-{number}-to-reviewer]: sender {number}")).collect();
     for number in 0..5 {
         expected.extend((1..=each).map(|n| format!("[loop{number}-to-reviewer]: loop {number} line {n}")));
     }

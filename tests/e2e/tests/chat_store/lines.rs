@@ -9,7 +9,10 @@ use crate::{by_hand, chat_file, chat_project, ids, text};
 fn a_message_is_a_line_and_the_sidecar_keeps_the_rest() {
     let sandbox = chat_project();
     sandbox.agent("coder").args(["send", "@reviewer", "Please review"]).ok();
-    sandbox.agent("coder").args(["send", "@reviewer", "--cc", "@developer", "-p", "high", "-t", "auth", "one\n\n- two"]).ok();
+    sandbox
+        .agent("coder")
+        .args(["send", "@reviewer", "--cc", "@developer", "-p", "high", "-t", "auth", "one\n\n- two"])
+        .ok();
     sandbox.agent("coder").args(["send", "@reviewer", r#"{"tests": 3}"#]).ok();
     assert_eq!(
         text(&sandbox),
@@ -80,7 +83,9 @@ fn what_a_chat_file_cannot_hold_is_refused() {
     let sandbox = chat_project();
     sandbox.send("coder", "@reviewer", "x");
     let before = text(&sandbox);
-    for arguments in [&["send", "task", "x"][..], &["log", "task"], &["topics"], &["gc"], &["send", "@a", "--cc", "task", "x"]] {
+    for arguments in
+        [&["send", "task", "x"][..], &["log", "task"], &["topics"], &["gc"], &["send", "@a", "--cc", "task", "x"]]
+    {
         sandbox.agent("coder").args(arguments).fails(10).says(&["this store cannot"]);
     }
     sandbox.agent("coder").args(["send", "@a-to-b", "x"]).fails(4).says(&["-to-"]);

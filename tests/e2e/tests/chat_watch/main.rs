@@ -49,7 +49,7 @@ impl Team {
 
     /// Everything that a watch prints of the file as it is.
     fn read(&self, args: &[&str]) -> Vec<Value> {
-        let args = ["chat", "watch", "--timeout", "0s"].iter().chain(args);
+        let args = ["chat", "watch", "--once"].iter().chain(args);
         let output = self.sandbox.fmail().args(args).ok();
         assert_eq!(output.stderr, "", "{output}");
         output.json_lines()

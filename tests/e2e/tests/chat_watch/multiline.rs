@@ -20,11 +20,11 @@ const TEXT: &str = "\
 #[test]
 fn continuation_lines_are_joined_when_that_is_asked_for() {
     let team = Team::with(TEXT);
-    let joined: Vec<(u64, String)> = team.read(&["--from-start", "--multiline"]).iter().map(brief).collect();
+    let joined: Vec<(u64, String)> = team.read(&["--multiline"]).iter().map(brief).collect();
     let first =
         "Review needed for auth module\nChanges:\n- Added JWT validation in src/auth.rs\n  - with a test\n\nand a tab";
     assert_eq!(joined, [at(1, first), at(9, "short"), at(11, "last\nline")]);
-    let single: Vec<(u64, String)> = team.read(&["--from-start"]).iter().map(brief).collect();
+    let single: Vec<(u64, String)> = team.read(&[]).iter().map(brief).collect();
     assert_eq!(single, [at(1, "Review needed for auth module"), at(9, "short"), at(11, "last")]);
 }
 

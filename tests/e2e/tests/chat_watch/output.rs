@@ -69,6 +69,29 @@ no message: this line
     );
 }
 
+/// The first block of this kind in docs/chat.md.
+fn block(kind: &str) -> String {
+    let document = std::fs::read_to_string(fmail_e2e::workspace().join("docs/chat.md")).unwrap();
+    let (_, rest) = document.split_once(&format!("```{kind}\n")).unwrap_or_else(|| panic!("no {kind}"));
+    rest.split_once("```").unwrap().0.to_string()
+}
+
+#[test]
+fn docs_chat_md_shows_what_is_printed() {
+    let team = Team::with(block("text"));
+    let without_times = |lines: &str| -> Vec<String> {
+        lines.lines().map(|line| line.split_once(",\"sender\"").expect("a message").1.to_string()).collect()
+    };
+    let printed = team.sandbox.fmail().args(["chat", "watch", "--once"]).ok().stdout;
+    assert_eq!(without_times(&printed), without_times(&block("json")));
+    // Its commands are what the command line takes.
+    team.sandbox.write("notes.md", "");
+    for command in block("bash").lines() {
+        let command = command.split(" #").next().unwrap().replace("--timeout 5m", "");
+        team.sandbox.bash("shell", &format!("{command} --timeout 1ms")).ok();
+    }
+}
+
 #[test]
 fn only_what_is_new_is_printed_unless_more_is_asked_for() {
     let team = Team::with("[a-to-b]: one\n[a-to-b]: two\n");
@@ -110,8 +133,7 @@ fn only_messages_for_an_agent_are_printed_when_it_is_named() {
         "[a-to-Rev]: to\n[a-to-b] @ [x, Rev ,y]: target\n[Rev-to-b]: from\n[a-to-rev]: another\n[a-to-b] @ [Revy]: near\n",
     );
     for name in ["Rev", "@Rev"] {
-        let texts: Vec<String> =
-            team.read(&["--from-start", "--for", name]).iter().map(|message| brief(message).1).collect();
+        let texts: Vec<String> = team.read(&["--for", name]).iter().map(|message| brief(message).1).collect();
         assert_eq!(texts, ["to", "target"]);
     }
     for name in ["", "a b", "a.b", "@"] {
@@ -126,14 +148,15 @@ fn any_bytes_can_stand_in_the_file() {
     text.extend([b"[a-to-b]: ", "x".repeat(3_000_000).as_bytes(), b"\n"].concat());
     text.extend(b"[a-to-b]: \r\n[a-to-b]:\r\n[c-to-d]: no newline");
     let team = Team::with(text);
-    let printed: Vec<(u64, String)> = team.read(&["--from-start"]).iter().map(brief).collect();
+    let printed: Vec<(u64, String)> = team.read(&[]).iter().map(brief).collect();
     assert_eq!(printed[0], at(2, "crlf"));
     assert_eq!(printed[1], at(4, "\u{fffd}\u{fffd}(\0\u{1b}[31m"));
     assert_eq!((printed[2].0, printed[2].1.len()), (5, 3_000_000));
     assert_eq!(printed[3], at(6, " "));
-    assert_eq!(printed.len(), 4, "the last line may be half written: {:?}", &printed[4..]);
+    assert_eq!(printed[4..], [at(8, "no newline")]);
     let mut watch = team.watch(&["--since-line", "7"]);
     assert_eq!(next(&mut watch), at(8, "no newline"));
+    assert_eq!(team.read(&["--since-line", "8"]), [] as [Value; 0]);
 }
 
 #[test]
@@ -177,6 +200,25 @@ fn it_ends_on_its_count_and_on_its_time_with_0() {
     assert_eq!(output.json_lines().iter().map(brief).collect::<Vec<_>>(), [at(1, "one"), at(2, "two")]);
     let output = team.sandbox.fmail().args(["chat", "watch", "--timeout", "200ms"]).ok();
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
+}
+
+#[test]
+fn once_prints_what_is_there_and_needs_a_file() {
+    let team = Team::with(format!("[a-to-b]: {}\n", "x".repeat(100)).repeat(20_000));
+    assert_eq!(team.read(&[]).len(), 20_000);
+    assert_eq!(team.read(&["--since-line", "19990"]).len(), 10);
+    std::fs::remove_file(team.file()).unwrap();
+    let refused = team.sandbox.fmail().args(["chat", "watch", "--once"]).fails(7);
+    refused.says(&["chat.md does not exist", "without --once it is waited for"]);
+}
+
+#[test]
+fn a_time_that_is_too_short_for_what_is_there_is_told() {
+    let team = Team::with("[a-to-b]: x\n".repeat(500_000));
+    let output = team.sandbox.fmail().args(["chat", "watch", "--from-start", "--timeout", "1ms"]).ok();
+    let last = output.json_lines().last().map(|message| brief(message).0).expect("what was read is printed");
+    assert!(last < 500_000, "{last}");
+    output.says(&["not all lines were looked at", &format!("--since-line {last}")]);
 }
 
 #[test]

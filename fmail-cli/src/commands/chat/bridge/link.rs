@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{
-    AgentName, Client, ContentHash, Context, Cursor, Delivery, Draft, Error, ErrorKind, Event, Message, Request, Response,
-    Result, SendRequest, Store, Target,
+    AgentName, Client, ContentHash, Context, Cursor, Delivery, Draft, Error, ErrorKind, Event, Message, Request,
+    Response, Result, SendRequest, Store, Target,
 };
 use fmail_core::Operations;
 use fmail_host::SystemClock;
@@ -150,7 +150,8 @@ impl Bridge {
         note(&format!("bridging {} and the project", self.file.display()));
         let [(_, chat), (_, project)] = ends;
         let chat = self.chat.watch(fmail_api::Query::default(), chat).await?.map(|event| (Side::Chat, event));
-        let project = self.project.watch(fmail_api::Query::default(), project).await?.map(|event| (Side::Project, event));
+        let project =
+            self.project.watch(fmail_api::Query::default(), project).await?.map(|event| (Side::Project, event));
         let mut events = stream::select(chat, project);
         while let Some((side, event)) = events.next().await {
             self.take(progress, side, event?).await?;

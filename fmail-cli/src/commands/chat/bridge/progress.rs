@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fmail_api::{
-    ContentHash, Cursor, Error, ErrorKind, Event, Expect, MessageId, Order, Query, RecordKey, Result, Revision, Since, Store,
+    ContentHash, Cursor, Error, ErrorKind, Event, Expect, MessageId, Order, Query, RecordKey, Result, Revision, Since,
+    Store,
 };
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -67,10 +68,14 @@ impl Progress {
     pub(super) async fn save(&mut self) -> Result<()> {
         let expect = self.revision.clone().map_or(Expect::Absent, Expect::Revision);
         let saved = self.store.put(&self.key, expect, json!(self.reach), true).await;
-        self.revision = Some(saved.map_err(|error| match error.kind() {
-            ErrorKind::Conflict => Error::new(ErrorKind::Conflict, "another bridge keeps this file and this project in step")
-                .help("one is enough: end this one or the other"),
-            _ => error,
+        self.revision = Some(saved.map_err(|error| {
+            match error.kind() {
+                ErrorKind::Conflict => {
+                    Error::new(ErrorKind::Conflict, "another bridge keeps this file and this project in step")
+                        .help("one is enough: end this one or the other")
+                }
+                _ => error,
+            }
         })?);
         Ok(())
     }

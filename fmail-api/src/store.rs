@@ -149,10 +149,18 @@ pub struct Capabilities {
     pub import: bool,
     /// `remove` works.
     pub remove: bool,
+    /// Messages may go to topics. A store without them keeps direct messages only, and refuses others as `unsupported`.
+    #[serde(default = "with_topics")]
+    pub topics: bool,
     /// Which parts of a query the store evaluates itself.
     pub filters: Filters,
     /// The largest message, in bytes of its compact JSON.
     pub max_message_bytes: usize,
+}
+
+/// What was said before there were stores without topics.
+fn with_topics() -> bool {
+    true
 }
 
 /// What became of an append.

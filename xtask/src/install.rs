@@ -37,7 +37,7 @@ const BESIDE: [&str; 2] = ["fmail-plugin-check", "fmail-gc-mail"];
 const PLUGINS: &str = "lib/fmail/plugins";
 
 /// The plugins that come with fmail, by their crates.
-const OURS: [&str; 4] = ["fmail-sqlite", "fmail-exec", "fmail-ws", "fmail-mirror"];
+const OURS: [&str; 5] = ["fmail-sqlite", "fmail-exec", "fmail-chat", "fmail-ws", "fmail-mirror"];
 
 impl Install {
     /// Builds and installs.

@@ -58,6 +58,7 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
         "include/fmail_plugin.h",
         "lib/fmail/plugins/libfmail_sqlite.so",
         "lib/fmail/plugins/libfmail_exec.so",
+        "lib/fmail/plugins/libfmail_chat.so",
         "share/doc/fmail/README.md",
         "share/doc/fmail/plugins/guide.md",
         "share/fmail/install-manifest.txt",
@@ -66,7 +67,7 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
     }
     let plugins = Command::new(prefix.join("bin/fmail")).args(["plugin", "list", "--json"]).output().unwrap();
     let plugins = String::from_utf8_lossy(&plugins.stdout).into_owned();
-    for name in ["sqlite", "exec", "ws", "mirror"] {
+    for name in ["sqlite", "exec", "chat", "ws", "mirror"] {
         assert!(plugins.contains(&format!("lib/fmail/plugins/libfmail_{name}.so")), "{name}: {plugins}");
     }
     let manifest = fs::read_to_string(prefix.join("share/fmail/install-manifest.txt")).unwrap();

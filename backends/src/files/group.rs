@@ -175,6 +175,13 @@ impl Session {
         }
     }
 
+    /// The same for who wants to know and stores nothing.
+    pub fn stored_with_key(&self, key: &str) -> Result<Option<Message>> {
+        let Some(top) = self.top()? else { return Ok(None) };
+        let writing = self.writing_with(&top, self.lock(&top)?)?;
+        Ok(self.first_with_key(&top, &writing, Some(key))?.map(|stored| stored.message))
+    }
+
     /// The message that was stored with this key, if that was less than a day ago and it is still there.
     fn first_with_key(&self, top: &Dir, writing: &Writing<'_>, key: Option<&str>) -> Result<Option<Stored>> {
         let Some(key) = key else { return Ok(None) };

@@ -129,6 +129,11 @@ impl FilesStore {
         Ok(FilesStore { session: Arc::new(Session::new(options)) })
     }
 
+    /// The message that was stored with this idempotency key, if that was less than a day ago and it is still there.
+    pub fn with_key(&self, key: &str) -> Result<Option<Message>> {
+        self.session.healing(|| self.session.stored_with_key(key))
+    }
+
     /// How many appends wait in this process for those before them.
     pub fn waiting_appends(&self) -> usize {
         self.session.queue.len()
@@ -144,6 +149,7 @@ impl Store for FilesStore {
             durable: true,
             import: true,
             remove: true,
+            topics: true,
             filters: Filters::ALL,
             max_message_bytes: self.session.options.max_message_bytes,
         }

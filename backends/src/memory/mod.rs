@@ -88,6 +88,7 @@ impl Store for MemoryStore {
             durable: false,
             import: true,
             remove: true,
+            topics: true,
             filters: Filters::ALL,
             max_message_bytes: self.max_message_bytes,
         }

@@ -90,7 +90,7 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 Command::Search(command) => command.run(&place),
                 Command::Nudge(command) => command.run(&place),
                 Command::Whoami(command) => command.run(&place),
-                Command::Chat(command) => command.run(&place),
+                Command::Chat(command) => command.run(&place, &set),
                 Command::Quarantine(command) => command.run(&place),
                 // Answered above, without settings.
                 Command::Completions(_)

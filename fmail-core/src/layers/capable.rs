@@ -6,7 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fmail_api::{
     Appended, Capabilities, Cursor, Draft, Error, Event, EventStream, Expect, Filters, Health, Imported, Mailbox,
-    Message, Quarantine, Query, Record, RecordKey, Removed, Result, Revision, Scan, Selection, Store, Summary,
+    Message, Quarantine, Query, Record, RecordKey, Removed, Result, Revision, Scan, Scope, Selection, Store, Summary,
+    Target,
 };
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -35,6 +36,22 @@ impl Capable {
             return Ok(());
         }
         Err(Error::unsupported(what).context("store", &self.capabilities.name))
+    }
+
+    /// A store that knows no topics is not asked about one: an empty answer would say that there is such a topic and that
+    /// it is quiet.
+    fn check_topics(&self, mut named: impl Iterator<Item = bool>) -> Result<()> {
+        let direct = self.capabilities.topics || named.all(|direct| direct);
+        self.refuse(direct, "keep topics, only direct messages")
+            .map_err(|error| error.help("name an agent, as in `fmail send @reviewer \"…\"`; `fmail who` lists them"))
+    }
+
+    fn check_scope(&self, scope: &Scope) -> Result<()> {
+        self.check_topics(std::iter::once(match scope {
+            Scope::Topics => false,
+            Scope::Target(target) => target.is_direct(),
+            Scope::All | Scope::Visible(_) => true,
+        }))
     }
 
     pub(super) fn nonsense(&self, what: impl std::fmt::Display) -> Error {
@@ -88,6 +105,8 @@ impl Store for Capable {
     }
 
     async fn append(&self, draft: Draft) -> Result<Appended> {
+        let more = draft.more.recipients.iter().chain(&draft.more.cc);
+        self.check_topics(std::iter::once(&draft.to).chain(more).map(Target::is_direct))?;
         let (from, to, key) = (draft.from.clone(), draft.to.clone(), draft.key.clone());
         let appended = self.inner.append(draft).await?;
         let message = &appended.message;
@@ -110,17 +129,20 @@ impl Store for Capable {
     }
 
     async fn scan(&self, query: Query) -> Result<Scan> {
+        self.check_scope(&query.scope)?;
         let scan = self.inner.scan(query.clone()).await?;
         Ok(Scan { messages: self.checked(query, scan.messages, true), ..scan })
     }
 
     async fn watch(&self, query: Query, from: Cursor) -> Result<EventStream> {
+        self.check_scope(&query.scope)?;
         let events = self.inner.watch(query.clone(), from).await?;
         Ok(self.checked(query, events, false))
     }
 
     async fn summary(&self, query: Query) -> Result<Summary> {
         let scope = query.scope.clone();
+        self.check_scope(&scope)?;
         let summary = self.inner.summary(query).await?;
         match summary.targets.iter().find(|entry| self.capabilities.filters.scope && !scope.contains(&entry.target)) {
             Some(entry) => Err(self.nonsense(format!("its summary tells of {}, outside of {scope:?}", entry.target))),

@@ -177,6 +177,7 @@ impl Store for LogStore {
             durable: facts.durable,
             import: true,
             remove: true,
+            topics: true,
             filters: Filters::ALL,
             max_message_bytes: facts.max_message_bytes,
         }

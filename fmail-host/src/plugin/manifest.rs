@@ -69,6 +69,8 @@ capabilities! {
     Import, "import";
     /// Removes messages.
     Remove, "remove";
+    /// Keeps direct messages and no topics.
+    DirectOnly, "direct-only";
     /// Filters by topic or mailbox.
     FilterScope, "filter.scope";
     /// Filters by ids.

@@ -98,6 +98,7 @@ fn capabilities(name: &str, manifest: &Manifest, max_message_bytes: usize) -> Ca
         durable: has(Capability::Durable),
         import: has(Capability::Import),
         remove: has(Capability::Remove),
+        topics: !has(Capability::DirectOnly),
         filters: Filters {
             scope: has(Capability::FilterScope),
             ids: has(Capability::FilterIds),

@@ -119,6 +119,20 @@ impl Appender {
         Ok(Appended { line_number: before + 1, offset, length, identity: locked.identity() })
     }
 
+    /// Appends lines as they are. One without its end gets it.
+    pub(crate) fn append_lines(&mut self, lines: &[u8]) -> Result<()> {
+        let locked = Locked::open(&self.path, self.options.create, self.options.timeout)?;
+        let mut bytes = lines.to_vec();
+        if !bytes.ends_with(b"\n") {
+            bytes.push(b'\n');
+        }
+        if !self.await_whole_line(locked.file()).map_err(|error| self.read_failed(&error))? {
+            bytes.insert(0, b'\n');
+        }
+        self.write_once(locked.file(), &bytes)?;
+        self.sync(&locked)
+    }
+
     /// Writes the text at the end, on a line of its own; where it stands.
     fn write(&self, file: &File, text: &str) -> Result<u64> {
         for _ in 0..ATTEMPTS {

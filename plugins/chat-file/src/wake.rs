@@ -68,7 +68,7 @@ pub enum Woken {
 
 /// Waits for changes of one file.
 #[derive(Debug)]
-pub(crate) struct Wake {
+pub struct Wake {
     path: PathBuf,
     stop: Stopper,
     interval: Duration,
@@ -90,7 +90,7 @@ struct Events {
 
 impl Wake {
     /// Waits for the file at this path: woken by the kernel if `events` says so, else at this interval.
-    pub(crate) fn new(path: &Path, events: bool, interval: Duration) -> io::Result<Wake> {
+    pub fn new(path: &Path, events: bool, interval: Duration) -> io::Result<Wake> {
         let mut wake = Wake { path: path.into(), stop: Stopper::new()?, interval, events: None, reason: None };
         if events {
             match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
@@ -105,12 +105,12 @@ impl Wake {
     }
 
     /// What ends the waits.
-    pub(crate) fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> Stopper {
         self.stop.clone()
     }
 
     /// Why the file is looked at from time to time, if that is so against the wish and was not told yet.
-    pub(crate) fn take_reason(&mut self) -> Option<String> {
+    pub fn take_reason(&mut self) -> Option<String> {
         self.reason.take()
     }
 
@@ -120,7 +120,7 @@ impl Wake {
     }
 
     /// Waits. What happens between a look and the wait after it ends that wait at once.
-    pub(crate) fn wait(&mut self, until: Option<Instant>) -> io::Result<Woken> {
+    pub fn wait(&mut self, until: Option<Instant>) -> io::Result<Woken> {
         if let Some(events) = self.events.as_mut().filter(|events| events.outdated) {
             match events.watch(&self.path) {
                 Ok(()) => {}

@@ -41,6 +41,7 @@ const STORE_CAPABILITIES: &[&str] = &[
     "durable",
     "import",
     "remove",
+    "direct-only",
     "summary",
     "filter.scope",
     "filter.ids",
@@ -141,8 +142,8 @@ impl Manifest {
         while at < self.capabilities.len() {
             assert!(
                 among(self.capabilities[at], known),
-                "an unknown capability; stores have shared, durable, import, remove, summary and filter.scope, .ids, .from, \
-                 .thread, .time, .limit, .order, .text; logs have shared and durable; others have none"
+                "an unknown capability; stores have shared, durable, import, remove, direct-only, summary and filter.scope, .ids, \
+                 .from, .thread, .time, .limit, .order, .text; logs have shared and durable; others have none"
             );
             at += 1;
         }

@@ -61,6 +61,7 @@ impl Store for SqliteStore {
             durable: true,
             import: true,
             remove: true,
+            topics: true,
             filters: Filters { text: true, ..Filters::ALL },
             max_message_bytes: self.max_message_bytes,
         }

@@ -29,6 +29,8 @@ pub enum Need {
     Remove,
     /// `durable`.
     Durable,
+    /// `topics`: the case tells topics and mailboxes apart. All others make do with mailboxes.
+    Topics,
     /// `shared`: two instances are not the same one.
     Shared,
     /// These parts of a query, evaluated by the store itself.
@@ -48,6 +50,7 @@ impl Need {
             Need::Import => (capabilities.import, "import"),
             Need::Remove => (capabilities.remove, "remove"),
             Need::Durable => (capabilities.durable, "durable"),
+            Need::Topics => (capabilities.topics, "topics"),
             Need::Shared => (capabilities.shared, "shared"),
             Need::Filters(name, claims) => (claims(&capabilities.filters), name),
             Need::Mailbox => (store.mailbox().is_some(), "mailbox"),

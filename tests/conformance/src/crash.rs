@@ -9,7 +9,7 @@ use fmail_api::{Draft, Error, Expect, RecordKey, Result, Store};
 use futures::executor::block_on;
 use serde_json::{Value, json};
 
-use crate::kit::{agent, target};
+use crate::kit::{agent, target, use_topics};
 use crate::{Failure, Verdict};
 
 /// What a writing process writes. The text form goes through an environment variable or an argument.
@@ -70,6 +70,7 @@ pub fn write_until_killed(store: &dyn Store, work: Work) -> Result<()> {
 
 /// Writes from `first` on, every `step`-th.
 fn write_each(store: &dyn Store, work: Work, first: u64, step: usize) -> Result<()> {
+    use_topics(store.capabilities().topics);
     for number in (first..ENOUGH).step_by(step) {
         let line = match work {
             Work::Messages | Work::Crowd => {

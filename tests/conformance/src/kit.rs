@@ -1,5 +1,6 @@
 //! What the cases share: ways to write messages and to read what a store delivers.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -21,9 +22,26 @@ pub fn agent(name: &str) -> AgentName {
     name.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A topic, or a mailbox with `@`.
+thread_local! {
+    /// The store under test knows no topics.
+    static DIRECT_ONLY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says for this thread whether the store under test knows topics.
+pub fn use_topics(topics: bool) {
+    DIRECT_ONLY.set(!topics);
+}
+
+/// Whether the store under test knows topics.
+pub fn with_topics() -> bool {
+    !DIRECT_ONLY.get()
+}
+
+/// A topic, or a mailbox with `@`. On a store without topics it is a mailbox of that name in either case: most promises
+/// are the same for both.
 pub fn target(name: &str) -> Target {
-    name.parse().unwrap_or_else(|error| panic!("{error}"))
+    let mailbox = (!with_topics() && !name.starts_with('@')).then(|| format!("@{name}"));
+    mailbox.as_deref().unwrap_or(name).parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A message without anything special.
@@ -196,10 +214,11 @@ pub fn refused<T>(result: Result<T>, kind: ErrorKind, what: &str) -> Verdict {
 
 /// Runs `work` on `count` threads that start together, each with its number, and gives what each returned.
 pub fn at_once<T: Send>(count: usize, work: impl Fn(usize) -> Verdict<T> + Sync) -> Verdict<Vec<T>> {
-    let (work, start) = (&work, &Barrier::new(count));
+    let (work, start, topics) = (&work, &Barrier::new(count), with_topics());
     thread::scope(|scope| {
         let runner = |number| {
             move || {
+                use_topics(topics);
                 start.wait();
                 work(number)
             }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use fmail_api::Result;
 use libtest_mimic::{Completion, Trial};
 
+use crate::kit::use_topics;
 use crate::mail::MAIL;
 use crate::{Bench, Case, Factory, Subject, cases, mail_cases};
 
@@ -57,6 +58,7 @@ fn attempt(case: &Case, factory: Factory) -> Outcome {
             return Ok(Outcome::Skipped(reason));
         }
         let delegated = store.mailbox().is_some() && (case.rule == MAIL || case.rule.starts_with('B'));
+        use_topics(store.capabilities().topics);
         // An instance that the case does not know of could be in its way.
         drop(store);
         match (case.check)(&bench) {

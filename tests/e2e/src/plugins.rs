@@ -10,11 +10,11 @@ use crate::Sandbox;
 use crate::binary::{cargo_build, newest, profile_directory, workspace};
 
 /// The packages that are libraries of Rust.
-const PACKAGES: [&str; 6] =
-    ["fmail-sqlite", "fmail-exec", "fmail-ws", "fmail-mirror", "fmail-example-rust", "fmail-desk"];
+const PACKAGES: [&str; 7] =
+    ["fmail-sqlite", "fmail-exec", "fmail-chat", "fmail-ws", "fmail-mirror", "fmail-example-rust", "fmail-desk"];
 
-/// A directory with every plugin, as `mail.plugins.path` may name it: `sqlite`, `exec`, `ws`, `mirror`, `example-rust`,
-/// `example-c`, `desk`, which keeps the states of mail itself, and the program `example-python`.
+/// A directory with every plugin, as `mail.plugins.path` may name it: `sqlite`, `exec`, `chat`, `ws`, `mirror`,
+/// `example-rust`, `example-c`, `desk`, which keeps the states of mail itself, and the program `example-python`.
 ///
 /// They are built first if they are missing or older than their sources: no test links them, so cargo does not keep them
 /// fresh. `FMAIL_TEST_PLUGINS` names a directory with others.

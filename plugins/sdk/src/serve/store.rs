@@ -37,6 +37,7 @@ fn check(manifest: &Manifest, store: &dyn Store) -> Result<()> {
         ("durable", can.durable),
         ("import", can.import),
         ("remove", can.remove),
+        ("direct-only", !can.topics),
         ("filter.scope", filters.scope),
         ("filter.ids", filters.ids),
         ("filter.from", filters.from),

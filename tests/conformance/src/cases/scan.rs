@@ -8,10 +8,10 @@ use futures::executor::block_on;
 use super::{FROM, IDS, SCOPE, THREAD};
 use crate::case::{ensure, ensure_eq};
 use crate::kit::{agent, append, draft, end, ids, next, scan, scan_ids, target, watch};
-use crate::{Bench, Case, Verdict};
+use crate::{Bench, Case, Need, Verdict};
 
 pub(super) static CASES: &[Case] = &[
-    Case { rule: "Q1", name: "scopes_hold_exactly_what_they_name", needs: &[SCOPE], check: scopes },
+    Case { rule: "Q1", name: "scopes_hold_exactly_what_they_name", needs: &[SCOPE, Need::Topics], check: scopes },
     Case { rule: "Q1", name: "ids_choose_exactly_those_messages", needs: &[IDS], check: by_ids },
     Case { rule: "Q1", name: "an_ending_chooses_the_ids_that_end_so", needs: &[IDS], check: by_ending },
     Case { rule: "Q1", name: "a_sender_chooses_only_its_messages", needs: &[FROM], check: by_sender },

@@ -9,7 +9,8 @@ use fmail_api::{Message, MessageId, Query};
 use super::ORDER;
 use crate::case::ensure_eq;
 use crate::kit::{
-    append, append_many, arrivals, at_once, distinct, draft, end, ids, ids_of, scan, scan_ids, until, watch,
+    append, append_many, arrivals, at_once, distinct, draft, end, ids, ids_of, scan, scan_ids, until, use_topics,
+    watch, with_topics,
 };
 use crate::{Bench, Case, Failure, Verdict};
 
@@ -43,8 +44,10 @@ fn beside_writers(
         gate.wait();
         Ok([first?, append_many(store, &topic, EACH / 2)?].concat())
     };
+    let topics = with_topics();
     let (written, read) = thread::scope(|scope| {
         let written = scope.spawn(|| {
+            use_topics(topics);
             let written: Vec<Vec<Arc<Message>>> = at_once(WRITERS, write)?;
             append(&*stores[0], draft("task", "last"))?;
             distinct(&ids(&written.concat()), "the ids written")

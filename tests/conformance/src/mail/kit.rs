@@ -14,6 +14,7 @@ use futures::StreamExt;
 use futures::executor::block_on;
 use serde_json::{Value, json};
 
+use crate::kit::target;
 use crate::{Bench, Failure, Verdict};
 
 /// The clock of the machine, moved ahead when a case wants time to pass.
@@ -86,7 +87,7 @@ impl Post {
         body: impl Into<Value>,
         change: impl FnOnce(SendRequest) -> SendRequest,
     ) -> Verdict<Message> {
-        let request = change(SendRequest::new(to.parse()?, body));
+        let request = change(SendRequest::new(target(to), body));
         Ok(sent(self.ask(from, Request::Send(Box::new(request)))?.0)?.message)
     }
 

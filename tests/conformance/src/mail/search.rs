@@ -8,17 +8,19 @@ use serde_json::json;
 use super::kit::Post;
 use crate::case::{ensure, ensure_eq};
 use crate::kit::refused;
-use crate::{Bench, Case, Failure, Verdict};
+use crate::{Bench, Case, Failure, Need, Verdict};
 
 macro_rules! cases {
-    ($($name:ident)*) => { &[$(Case { rule: super::MAIL, name: stringify!($name), needs: &[], check: $name },)*] };
+    ($($needs:expr => $($name:ident)*;)*) => {
+        &[$($(Case { rule: super::MAIL, name: stringify!($name), needs: $needs, check: $name },)*)*]
+    };
 }
 
 pub(super) static CASES: &[Case] = cases! {
-    search_finds_exactly_what_fits search_shows_nothing_that_the_agent_may_not_read
-    search_keeps_the_newest_and_tells_of_older_ones search_begins_where_it_is_told
-    search_finds_what_is_archived_and_not_what_is_gone search_of_an_empty_project_is_empty
-    search_refuses_what_it_cannot_read
+    &[Need::Topics] => search_finds_exactly_what_fits search_shows_nothing_that_the_agent_may_not_read
+    search_keeps_the_newest_and_tells_of_older_ones search_begins_where_it_is_told;
+    &[] => search_finds_what_is_archived_and_not_what_is_gone search_of_an_empty_project_is_empty
+    search_refuses_what_it_cannot_read;
 };
 
 /// The messages that the queries are asked of. Alice may read all but the last two; the third last she sent herself.

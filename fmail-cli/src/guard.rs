@@ -134,3 +134,20 @@ pub(crate) async fn at(time: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_that_was_asked_after_the_time_was_over_can_be_asked_again() {
+        let (over, asked) = oneshot::channel();
+        let mut guard = Guard { asked: Some(asked), _running: mpsc::channel().0 };
+        drop(over);
+        for _ in 0..3 {
+            let mut waiting = Box::pin(guard.asked());
+            let poll = waiting.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+            assert!(poll.is_pending(), "there is nothing to answer");
+        }
+    }
+}

@@ -101,7 +101,7 @@ fn overview() -> Value {
             "run it anywhere inside the project; the first send creates .fmail/",
             "names of agents and topics are [a-z0-9-]; capitals become small",
             "data on stdout, notes and errors on stderr",
-            "send prints the id of the message; without MESSAGE it reads stdin",
+            "send prints the message's id; without MESSAGE it reads stdin",
             "watch starts now unless --since says otherwise; --since <id> leaves that message out; \
                 a timeout is exit 0 with empty stdout",
         ],
@@ -243,7 +243,7 @@ fn env() -> Value {
         "FMAIL_AGENT": "your name [a-z0-9-]; without it anon-<pid>",
         "FMAIL_ROOT": "project directory; default: nearest .fmail upward, else git root, else current directory",
         "FMAIL_PROJECT": "project id; default: project.json, git remote, directory name",
-        "FMAIL_<KEY>": "a setting without `mail.`, e.g. FMAIL_STRICT_RECIPIENTS=true; see fmail config show",
+        "FMAIL_<KEY>": "a setting without `mail.`, e.g. FMAIL_STRICT_RECIPIENTS=true; fmail config show",
         "FMAIL_<SECTION>__<KEY>": "in a section, e.g. FMAIL_GC__DAYS=3",
     })
 }

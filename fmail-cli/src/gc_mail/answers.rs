@@ -161,7 +161,7 @@ fn counted(office: &Office, recipient: &str) -> Answer {
         let Response::Counted(count) = office.call(&agent, Request::Count)?.head else {
             return Err(unexpected().into());
         };
-        sum = MailCount { total: sum.total + count.total, unread: sum.unread + count.unread };
+        sum = MailCount { total: sum.total + count.total, unread: sum.unread + count.unread, ..MailCount::default() };
     }
     object(&sum)
 }

@@ -193,7 +193,7 @@ impl Mailbox for Bare {
     }
 
     async fn count(&self, _: &AgentName) -> Result<MailCount> {
-        self.other_mail().await.map(|_| MailCount { total: 1, unread: 2 })
+        self.other_mail().await.map(|_| MailCount { total: 1, unread: 2, ..MailCount::default() })
     }
 
     async fn thread(&self, _: &AgentName, _: &str) -> Result<Vec<Mail>> {

@@ -145,5 +145,5 @@ pub(crate) fn checked(call: &crate::script::Call<'_>, total: u64, unread: u64) -
             .error(ErrorKind::Corrupt, what)
             .help("`total` counts all open messages, the unread ones included"));
     }
-    Ok(MailCount { total, unread })
+    Ok(MailCount { total, unread, ..MailCount::default() })
 }

@@ -180,7 +180,7 @@ impl Backend for Gc {
         let Some(value) = output::value(&answer.call, &answer.ended.output)?.filter(|value| !value.is_null()) else {
             let all = self.messages("all", mailbox).await?;
             let unread = all.iter().filter(|message| !message.read).count() as u64;
-            return Ok(MailCount { total: all.len() as u64, unread });
+            return Ok(MailCount { total: all.len() as u64, unread, ..MailCount::default() });
         };
         let number = |name: &str| {
             let fields = value.as_object()?;

@@ -53,6 +53,7 @@ pub const CAPABILITIES: &[&str] = &[
     "filter.limit",
     "filter.order",
     "mailbox",
+    "direct-only",
 ];
 
 #[cfg(test)]

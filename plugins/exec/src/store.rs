@@ -232,6 +232,7 @@ impl Store for ExecStore {
             durable: false,
             import: false,
             remove: false,
+            topics: false,
             filters: Filters::ALL,
             max_message_bytes: self.inner.options.max_message_bytes,
         }

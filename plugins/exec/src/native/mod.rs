@@ -275,7 +275,7 @@ impl Backend for Native {
         if !self.described().await?.ops.contains("count") {
             let all = self.list(mailbox, Folder::Open).await?;
             let unread = all.iter().filter(|message| !message.read).count() as u64;
-            return Ok(MailCount { total: all.len() as u64, unread });
+            return Ok(MailCount { total: all.len() as u64, unread, ..MailCount::default() });
         }
         let (call, value) = self.ask(Request::reading("count", Some(mailbox), json!({"mailbox": mailbox}))).await?;
         match (value.get("total").and_then(Value::as_u64), value.get("unread").and_then(Value::as_u64)) {

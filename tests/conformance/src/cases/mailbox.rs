@@ -38,7 +38,7 @@ pub(super) fn listed(store: &dyn Store, name: &str, folder: Folder) -> Verdict<V
 }
 
 pub(super) fn count(store: &dyn Store, name: &str) -> Verdict<(u64, u64)> {
-    let MailCount { total, unread } = block_on(facet(store)?.count(&agent(name)))?;
+    let MailCount { total, unread, .. } = block_on(facet(store)?.count(&agent(name)))?;
     Ok((total, unread))
 }
 

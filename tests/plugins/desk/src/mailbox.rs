@@ -169,7 +169,7 @@ impl Mailbox for Desk {
         let mail = self.find(agent, Query::target(format!("@{agent}").parse()?)).await?;
         let number = |folder| mail.iter().filter(|mail| stands_in(&mail.state, folder)).count() as u64;
         let archived = if self.fault == Fault::CountsTheArchive { number(Folder::Archived) } else { 0 };
-        Ok(MailCount { total: number(Folder::Open) + archived, unread: number(Folder::Unread) })
+        Ok(MailCount { total: number(Folder::Open) + archived, unread: number(Folder::Unread), ..MailCount::default() })
     }
 
     async fn thread(&self, agent: &AgentName, thread: &str) -> Result<Vec<Mail>> {

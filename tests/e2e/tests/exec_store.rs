@@ -159,7 +159,7 @@ fn a_broken_script_is_never_an_empty_inbox_on_the_command_line() {
     ] {
         let sandbox = Sandbox::new();
         let path = script(&sandbox, text).display().to_string();
-        configure(&sandbox, &[path.clone()]);
+        configure(&sandbox, std::slice::from_ref(&path));
         for args in [&["inbox"][..], &["check"], &["count"], &["send", "@bob", "x"], &["log"]] {
             let output = sandbox.agent("bob").args(args).run();
             let counted = args == ["check"] || args == ["count"] || args[0] == "send";

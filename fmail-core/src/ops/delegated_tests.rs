@@ -34,7 +34,8 @@ impl Script {
 
     fn mail(&self, agent: &AgentName, message: Arc<Message>) -> Mail {
         let state = self.states.lock().unwrap().get(&(agent.clone(), message.id)).cloned().unwrap_or_default();
-        let standing = Some(state.standing(message.expires, self.clock.now()));
+        let own = message.targets().iter().any(|target| target.agent() == Some(agent));
+        let standing = own.then(|| state.standing(message.expires, self.clock.now()));
         Mail { message, state, standing }
     }
 
@@ -261,10 +262,19 @@ fn a_thread_is_found_by_its_name_and_by_a_message() {
         let thread = Request::Thread(ThreadRequest { id: id.into() });
         assert_eq!(bench.bodies("bob", thread).unwrap(), ["one", "two"], "{id}");
     }
-    for unknown in ["unknown", "20200101-000000-0000", "0000"] {
+    for unknown in ["unknown", "20200101-000000-0000", "9999"] {
         let thread = Request::Thread(ThreadRequest { id: unknown.into() });
         assert!(bench.bodies("bob", thread).unwrap().is_empty(), "{unknown}");
     }
+}
+
+#[test]
+fn who_has_sent_a_message_may_look_at_it_and_does_not_read_it() {
+    let bench = Bench::new();
+    let id = bench.send("@bob", "one", None);
+    assert_eq!(bench.bodies("alice", read(&[&id], false)).unwrap(), ["one"]);
+    assert_eq!(bench.inbox("bob", Folder::Unread), ["one"]);
+    assert_eq!(bench.count("alice"), (0, 0));
 }
 
 #[test]

@@ -206,7 +206,7 @@ pub(crate) enum Command {
     ///
     /// A project is moved to another store by copying it there and changing mail.store.
     Store(store::Store),
-    /// Follow a chat file
+    /// Chat files
     ///
     /// A chat file is plain text that agents append lines to, `[sender-to-recipient]: message`. docs/chat.md has it all.
     Chat(chat::Chat),

@@ -134,11 +134,18 @@ fn a_filtered_watch_tells_how_far_it_is() {
 fn what_a_store_does_not_claim_is_unsupported_and_does_not_reach_it() {
     let (memory, bare) = bare(Twist::Incapable);
     let store = Capable::new(bare);
-    let id = append(&store, "task", "x");
-    let foreign = draft("task", "y").into_message(MessageId::MIN, Timestamp::from_unix(0, 0));
+    let id = append(&store, "@bob", "x");
+    let foreign = draft("@bob", "y").into_message(MessageId::MIN, Timestamp::from_unix(0, 0));
     says(block_on(store.import(foreign)), ErrorKind::Unsupported, &["bare", "import"]);
     let selection = Selection { ids: [id].into(), ..Selection::default() };
     says(block_on(store.remove(selection)), ErrorKind::Unsupported, &["bare", "remove"]);
+    says(block_on(store.append(draft("task", "y"))), ErrorKind::Unsupported, &["bare", "topics"]);
+    let mut copied = draft("@bob", "y");
+    copied.more.cc = vec!["task".parse().unwrap()];
+    says(block_on(store.append(copied)), ErrorKind::Unsupported, &["bare", "topics"]);
+    let task = Query::target("task".parse().unwrap());
+    says(block_on(store.scan(task.clone())).map(drop), ErrorKind::Unsupported, &["bare", "topics"]);
+    says(block_on(store.summary(task)), ErrorKind::Unsupported, &["bare", "topics"]);
     assert_eq!(bodies(&*memory, Query::default()).unwrap(), ["x"]);
 }
 

@@ -86,7 +86,8 @@ impl Store for Bare {
     fn capabilities(&self) -> Capabilities {
         let able = self.twist != Twist::Incapable;
         let filters = if self.twist == Twist::Boasts { Filters::ALL } else { self.filters };
-        Capabilities { name: "bare".into(), import: able, remove: able, filters, ..self.inner.capabilities() }
+        let inner = self.inner.capabilities();
+        Capabilities { name: "bare".into(), import: able, remove: able, topics: able, filters, ..inner }
     }
 
     async fn append(&self, draft: Draft) -> Result<Appended> {

@@ -272,7 +272,7 @@ fn a_relay_that_ends_with_a_bad_peer_or_hides_it_breaks_y5() {
     let desk = Desk::new();
     let note = "    body, link = verb.get(\"body\"), links[project]\n";
     let hides = edited(&desk, "relay", note, &format!("    return\n{note}"));
-    let (case, reason) = broken_case(&desk, &hides, &["--pair", "--only", "Y5", "--deadline", "90"]);
+    let (case, reason) = broken_case(&desk, &hides, &["--pair", "--only", "Y5"]);
     assert!(case.ends_with("is_shown") && reason.contains("no link says so"), "{reason}");
     let desk = Desk::new();
     let ends = edited(&desk, "relay", note, &format!("{note}    if verb.get(\"status\", 0) < 0: return end(-8)\n"));

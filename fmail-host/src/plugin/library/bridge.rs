@@ -188,7 +188,11 @@ fn unsayable(verb: &Verb<'_>, error: &Error) -> Verb<'static> {
     let body = format!("expected UTF-8 text from the plugin: {error}").into_bytes().into();
     match verb {
         Verb::Done { id, .. } | Verb::Item { id, .. } => Verb::Done { id: *id, status: status::INTERNAL, body },
-        Verb::Call { id, .. } => Verb::Cancel { id: *id },
+        // What cannot be asked is still answered: the host finds this sentence where a request should be, and refuses it.
+        Verb::Call { id, method, .. } => {
+            let method = method.clone().into_owned().into();
+            Verb::Call { id: *id, method, context: Vec::new().into(), request: body }
+        }
         _ => Verb::Log {
             level: Level::Error,
             target: "bridge".into(),

@@ -167,7 +167,10 @@ fn garbage(which: &Which, _: bool) -> Verdict<Outcome> {
         for (number, nonsense) in nonsense().into_iter().enumerate() {
             let mut peer = match Raw::connect(&serving.listening.endpoint)? {
                 Ok(peer) => peer,
-                Err(reason) => return Ok(skipped = Some(reason)),
+                Err(reason) => {
+                    skipped = Some(reason);
+                    return Ok(());
+                }
             };
             peer.throw(&nonsense);
             bench.call(&*client, send("task", &format!("text {number}"))?)??;
@@ -195,7 +198,10 @@ fn silence(which: &Which, _: bool) -> Verdict<Outcome> {
                     }
                     silent.push(peer);
                 }
-                Err(reason) => return Ok(skipped = Some(reason)),
+                Err(reason) => {
+                    skipped = Some(reason);
+                    return Ok(());
+                }
             }
         }
         bench.call(&*client, send("task", "among the silent")?)??;

@@ -235,7 +235,7 @@ fn providers_of_other_systems_are_answered_with_what_to_use() {
     place.write(YAML, "mail:\n  provider: beadmail\n");
     refused(load(&place, &[], &[]), &["config.yaml:2", "`mail.provider`", "beadmail", "use `files`"]);
     place.write(YAML, "mail:\n  provider: exec\n");
-    refused(load(&place, &[], &[]), &["exec", "not available in this version", "use `files`"]);
+    refused(load(&place, &[], &[]), &["exec", "comes with fmail, and is not installed", "cargo xtask install"]);
     place.write(YAML, "mail:\n  provider: files\n");
     assert_eq!(load(&place, &[], &[]).unwrap().mail.store, "files");
 }

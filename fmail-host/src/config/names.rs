@@ -144,8 +144,10 @@ fn unknown(
     match name.as_str() {
         "beadmail" => error("the provider `beadmail` is not part of fmail".into())
             .help("use `files`, which keeps the messages in .fmail/"),
-        "exec" => error("the store `exec` is not available in this version of fmail".into())
-            .help("use `files`, which keeps the messages in .fmail/"),
+        "exec" | "chat" | "sqlite" if kind == PluginKind::Store => {
+            error(format!("the store `{name}` is a plugin that comes with fmail, and is not installed"))
+                .help(format!("`cargo xtask install` installs it; {}", searched(search)))
+        }
         _ => {
             let found = search.names();
             let found: Vec<&str> = found.iter().map(String::as_str).collect();

@@ -162,7 +162,7 @@ fn wrong_files_name_file_line_key_what_was_found_and_what_is_allowed() {
         (TOML, "[mail.relay]\npeers = [\n 'host-a:1',\n 'host-b',\n]\n", 4, &["\"host-b\"", "host:port"]),
         (YAML, "mail:\n  relay:\n    peers:\n      - a:1\n      - 7\n", 5, &["the number 7", "host:port"]),
         (TOML, "mail.store = 'file'\n", 1, &["the text \"file\"", "did you mean `files`"]),
-        (TOML, "mail.store = 'sqlite'\n", 1, &["there is no store named `sqlite`", "`files`, `memory`"]),
+        (TOML, "mail.store = 'postgres'\n", 1, &["there is no store named `postgres`", "`files`, `memory`"]),
         (TOML, "[mail]\nstore = 'files'\nprovider = 'files'\n", 3, &["`mail.provider`", "second time", ":2"]),
         (TOML, "[mail\n", 1, &["not TOML"]),
         (TOML, "a = 1\nb = 'open\n", 2, &["not TOML"]),

@@ -10,6 +10,7 @@ use fmail_api::{Error, Result};
 
 use crate::cargo;
 use crate::manifest::{self, Manifest};
+use crate::relink::{HEADER, TOP, installed, relinked};
 
 /// Install the programs, their man pages, shell completions and documents under a prefix
 #[derive(Debug, clap::Args)]
@@ -64,9 +65,9 @@ impl Install {
             let content = fs::read(&built).map_err(doing("reading", &built))?;
             items.push(Item { path: Path::new(PLUGINS).join(library), content, mode: 0o755 });
         }
-        let header = cargo::workspace().join("plugins/sdk/include/fmail_plugin.h");
+        let header = cargo::workspace().join(HEADER.0);
         let content = fs::read(&header).map_err(doing("reading", &header))?;
-        items.push(Item { path: "include/fmail_plugin.h".into(), content, mode: 0o644 });
+        items.push(Item { path: HEADER.1.into(), content, mode: 0o644 });
         items.extend(documents()?);
         let manifest = install(&self.prefix, &items)?;
         println!("installed {} files under {}", manifest.files.len(), self.prefix.display());
@@ -181,22 +182,33 @@ fn completions(command: &clap::Command) -> Vec<Item> {
 /// The documents at the top of the repository, and everything in `docs`, the sample configuration included.
 fn documents() -> Result<Vec<Item>> {
     let workspace = cargo::workspace();
-    let mut files =
-        ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"].map(|name| workspace.join(name)).to_vec();
-    let docs = workspace.join("docs");
-    for directory in [docs.clone(), docs.join("plugins")] {
-        for entry in fs::read_dir(&directory).map_err(doing("reading", &directory))? {
-            files.push(entry.map_err(doing("reading", &directory))?.path());
+    let mut files = TOP.map(|name| workspace.join(name)).to_vec();
+    let below = |directory: &str| workspace.join(directory);
+    for directory in [below("docs"), below("docs/plugins")] {
+        files.extend(entries(&directory)?);
+    }
+    for example in entries(&below("plugins/examples"))? {
+        for entry in entries(&example)? {
+            if entry.is_dir() { files.extend(entries(&entry)?) } else { files.push(entry) }
         }
     }
-    let item = |file: &PathBuf| {
-        let content = fs::read(file).map_err(doing("reading", file))?;
-        // The documents link to each other as they stand in the repository.
-        let below = file.strip_prefix(&docs).unwrap_or(Path::new(file.file_name().unwrap_or_default()));
-        let path = Path::new("share/doc/fmail").join(below);
-        Ok(Item { path, content, mode: 0o644 })
-    };
-    files.iter().filter(|file| file.is_file()).map(item).collect()
+    let mut items = Vec::new();
+    for file in files.into_iter().filter(|file| file.is_file()) {
+        let own = file.strip_prefix(&workspace).unwrap_or(&file);
+        let Some(path) = installed(own) else { continue };
+        let mut content = fs::read(&file).map_err(doing("reading", &file))?;
+        if own.extension().is_some_and(|end| end == "md") {
+            content =
+                relinked(&String::from_utf8_lossy(&content), own, |file| workspace.join(file).exists()).into_bytes();
+        }
+        items.push(Item { path, content, mode: 0o644 });
+    }
+    Ok(items)
+}
+
+fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
+    let read = fs::read_dir(directory).map_err(doing("reading", directory))?;
+    read.map(|entry| Ok(entry.map_err(doing("reading", directory))?.path())).collect()
 }
 
 /// Names what was being done with which file.

@@ -8,6 +8,7 @@ pub mod ci;
 pub mod fixture;
 pub mod install;
 mod manifest;
+mod relink;
 pub mod test;
 mod tools;
 pub mod uninstall;

@@ -84,6 +84,17 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
         assert_eq!(script.trim_ascii(), printed.trim_ascii(), "the program prints what is installed");
     }
 
+    let documents = tree(&prefix).into_iter().filter(|file| file.extension().is_some_and(|end| end == "md"));
+    for document in documents.map(|file| prefix.join(file)) {
+        let text = fs::read_to_string(&document).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or_default();
+            let is_file = file.contains('/') || file.ends_with(".md");
+            let elsewhere = !is_file || link.contains("://");
+            assert!(elsewhere || document.parent().unwrap().join(file).exists(), "{}: {link}", document.display());
+        }
+    }
+
     // The whole tree can be staged and moved.
     let moved = scratch.path().join("moved");
     fs::rename(&prefix, &moved).unwrap();

@@ -339,6 +339,20 @@ fn bench_measures_beside_the_store_in_memory() {
     assert!(figures.iter().all(|figure| figure["ratio"].as_f64().unwrap() > 0.0), "{bench}");
 }
 
+/// The store in a file that the guide shows, held to the rules that its two capabilities add.
+#[test]
+fn the_guides_store_in_a_file_is_durable_and_shared() {
+    let desk = Desk::new();
+    let guide = std::fs::read_to_string(workspace().join("docs/plugins/guide.md")).unwrap();
+    let program = guide.split("```python\n").nth(1).unwrap().split("```").next().unwrap();
+    let path = desk.work().join("fmail-plugin-notes");
+    std::fs::write(&path, program).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let output =
+        desk.fmail(&["plugin", "check", "./fmail-plugin-notes", "--only", "G2", "--only", "G3", "--only", "A5"]);
+    assert!(output.status.success(), "{}", shown(&output));
+}
+
 #[test]
 fn the_guide_runs_as_it_stands() {
     let desk = Desk::new();

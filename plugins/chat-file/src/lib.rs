@@ -2,9 +2,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`line`] | a message of the file: read by the document's rules |
-//! | [`write`] | the same, written, and what the format would misread |
-//! | [`append`] | putting it at the end of the file: locked, one write, whole or not at all |
+//! | [`mod@line`] | a message of the file: read by the document's rules |
+//! | [`mod@write`] | the same, written, and what the format would misread |
+//! | [`mod@append`] | putting it at the end of the file: locked, one write, whole or not at all |
 //! | [`follow`] | reading it as it grows, whatever becomes of it |
 //! | [`join`] | a message with its continuation lines |
 //! | [`archive`] | moving the oldest messages elsewhere, beside writers that know no lock |

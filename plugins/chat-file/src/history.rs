@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::count::BLOCK;
+use crate::line::ChatLine;
 use crate::split::{Raw, Splitter};
 
 /// How many lines are remembered.
@@ -102,7 +103,7 @@ impl History {
     /// when it is not there.
     ///
     /// The last line that was read is looked for first, with as many as possible of those before it; it alone is enough
-    /// when it is all that was read, or when the file begins with it. Where it was changed, at least half of what is
+    /// when it is all that was read, or when it is the first message of the file, below a title. Where it was changed, at least half of what is
     /// remembered must be there in one piece.
     pub(crate) fn find(&self, file: &File, max_line: usize) -> io::Result<Option<Place>> {
         let lines = &self.lines[self.lines.len().saturating_sub(LINES)..];
@@ -110,11 +111,14 @@ impl History {
         // For each remembered line: how many in a row, up to it, have just been seen.
         let (mut runs, mut next) = (vec![0usize; lines.len()], vec![0usize; lines.len()]);
         let (mut at_end, mut anywhere) = ((0, None), (0, None));
-        let (mut first, mut begins_with_last) = (true, None);
+        let (mut first, mut no_message, mut begins_with_last) = (true, true, None);
         for_each_line(file, max_line, |raw| {
             let Some(hash) = hash(raw) else { return };
             let place = Place { lines: raw.number, offset: raw.end };
-            if std::mem::take(&mut first) && lines.last() == Some(&hash) {
+            let is_message = ChatLine::parse(raw.bytes).is_some();
+            let begins = std::mem::take(&mut first) || (no_message && is_message);
+            no_message &= !is_message;
+            if begins && lines.last() == Some(&hash) {
                 begins_with_last = Some(place);
             }
             if !known.contains(&hash) {
@@ -214,6 +218,9 @@ mod tests {
         check("a\nb\nc\nd\n", "c\nd\ne\n", Some("e\n"));
         check("a\nb\nc\nd\n", "d\ne\n", Some("e\n"));
         check("a\nb\nc\nd\n", "# archived\n\nc\nd\ne\n", Some("e\n"));
+        let old = "# Team chat\n\n[a-to-b]: 1\n[a-to-b]: 2\n[a-to-b]: 3\n";
+        check(old, "# Team chat\n\n[a-to-b]: 3\n[a-to-b]: 4\n", Some("[a-to-b]: 4\n"));
+        check(old, "# Team chat\n\n[b-to-a]: new\n[a-to-b]: 3\n", None);
     }
 
     #[test]

@@ -12,6 +12,10 @@ pub(crate) const AT_REST: Duration = Duration::from_secs(1);
 /// So many lines that cannot be messages are told one by one.
 pub(crate) const TOLD: usize = 20;
 
+/// How long commands that list messages say what was found when the file and the sidecar were compared. The command that
+/// found it need not be one that can say it.
+const NEWS: Duration = Duration::from_secs(60);
+
 /// What the sidecar knows about the file. Kept as a record of the sidecar.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct State {
@@ -33,6 +37,32 @@ pub(crate) struct State {
     /// How many more of them there are.
     #[serde(default)]
     pub(crate) skipped_more: u64,
+    /// What the last comparison of everything has found, and when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) news: Option<News>,
+}
+
+/// What is to be told for a while.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct News {
+    /// In seconds since 1970.
+    at: u64,
+    texts: Vec<String>,
+}
+
+impl News {
+    pub(crate) fn new(texts: Vec<String>) -> Self {
+        News { at: seconds(), texts }
+    }
+
+    /// What is still to be told.
+    pub(crate) fn told(&self) -> &[String] {
+        if seconds().abs_diff(self.at) <= NEWS.as_secs() { &self.texts } else { &[] }
+    }
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |passed| passed.as_secs())
 }
 
 /// By what a change of the file is noticed.

@@ -1,7 +1,7 @@
 //! The contract: every call brings the sidecar in step, and lets it answer.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use async_trait::async_trait;
@@ -30,8 +30,6 @@ pub struct ChatStore {
 pub(crate) struct Inner {
     pub(crate) options: ChatOptions,
     pub(crate) sidecar: Sidecar,
-    /// What is to be told with the next answer.
-    notices: Mutex<Vec<Notice>>,
 }
 
 impl ChatStore {
@@ -39,7 +37,7 @@ impl ChatStore {
     pub fn open(options: ChatOptions) -> Result<Self> {
         options.check_place()?;
         let sidecar = Sidecar::open(&options)?;
-        let inner = Arc::new(Inner { options, sidecar, notices: Mutex::default() });
+        let inner = Arc::new(Inner { options, sidecar });
         Ok(ChatStore { follower: Follower::new(inner.clone()), inner })
     }
 
@@ -85,19 +83,19 @@ impl Inner {
 
     /// Brings the sidecar in step; gives what became of the message that was about to be written.
     pub(crate) fn sync_locked(&self, _: &Locked) -> Result<Option<Appended>> {
-        let synced = sync(&self.sidecar, &self.options.file)?;
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(synced.notices);
-        Ok(synced.stored)
+        Ok(sync(&self.sidecar, &self.options.file)?.stored)
     }
 
     pub(crate) fn shown(&self) -> std::path::Display<'_> {
         self.options.file.display()
     }
 
-    /// What is to be told: what was found meanwhile, and the lines that cannot be messages.
+    /// What is to be told: what the last comparison has found, if that was just now, and the lines that cannot be messages.
     async fn told(&self) -> Result<Vec<Notice>> {
-        let mut notices = std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut notices = Vec::new();
         if let Some(state) = self.sidecar.state().await? {
+            let news = state.news.iter().flat_map(|news| news.told());
+            notices.extend(news.map(|text| Notice::new(NoticeKind::Other, text.clone())));
             let broken = |text| Notice::new(NoticeKind::Broken, text);
             let skipped = state.skipped.iter();
             notices.extend(skipped.map(|what| broken(format!("a line of {} was skipped: {what}", self.shown()))));

@@ -13,20 +13,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fmail_api::{Appended, Error, ErrorKind, MessageId, Notice, NoticeKind, Result};
+use fmail_api::{Appended, Error, ErrorKind, MessageId, Result};
 use futures::executor::block_on;
 use rustix::fs::OFlags;
 
 use crate::entries::{self, Found};
 use crate::line;
 use crate::sidecar::Sidecar;
-use crate::state::{AT_REST, Last, Pending, Seen, State, rests};
+use crate::state::{AT_REST, Last, News, Pending, Seen, State, rests};
 
 /// What was found, and what became of the message that was about to be written.
 #[derive(Default)]
 pub(crate) struct Synced {
     pub(crate) stored: Option<Appended>,
-    pub(crate) notices: Vec<Notice>,
 }
 
 /// Brings the sidecar in step with the file. The caller holds the sidecar's lock. A file that is missing says nothing: it
@@ -41,7 +40,7 @@ pub(crate) fn sync(sidecar: &Sidecar, path: &Path) -> Result<Synced> {
         return Ok(Synced::default());
     }
     let read = |from| entries::read(&file, from, metadata.len(), rests(&metadata)).map_err(failed);
-    let mut work = Work { sidecar, pending: state.pending.take(), stored: None, notices: Vec::new() };
+    let mut work = Work { sidecar, pending: state.pending.take(), stored: None, news: Vec::new() };
     let mut reading = None;
     if state.may_have_grown(&metadata) {
         let from = state.last.as_ref().map_or(0, |last| last.offset);
@@ -72,9 +71,12 @@ pub(crate) fn sync(sidecar: &Sidecar, path: &Path) -> Result<Synced> {
             (whole.end, last)
         }
     };
+    if !work.news.is_empty() {
+        state.news = Some(News::new(work.news));
+    }
     state = State { seen: Some(Seen::of(&metadata)), end, last, busy: false, pending: None, ..state };
     sidecar.put_state(&state)?;
-    Ok(Synced { stored: work.stored, notices: work.notices })
+    Ok(Synced { stored: work.stored })
 }
 
 /// The file, once it is not being rewritten: many editors empty a file and write it again, and in between its messages
@@ -116,7 +118,8 @@ struct Work<'a> {
     sidecar: &'a Sidecar,
     pending: Option<Pending>,
     stored: Option<Appended>,
-    notices: Vec<Notice>,
+    /// What is to be told.
+    news: Vec<String>,
 }
 
 impl Work<'_> {
@@ -175,7 +178,7 @@ impl Work<'_> {
     }
 
     fn tell(&mut self, text: String) {
-        self.notices.push(Notice::new(NoticeKind::Other, text));
+        self.news.push(text);
     }
 }
 

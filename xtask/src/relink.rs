@@ -90,11 +90,7 @@ mod tests {
             "[h](../../plugins/sdk/include/fmail_plugin.h)",
             "[h](../../../../include/fmail_plugin.h)",
         );
-        check(
-            "docs/plugins/abi.md",
-            "[c](../../plugins/examples/c-memory/store.c)",
-            "[c](../plugins/examples/c-memory/store.c)",
-        );
+        check("docs/plugins/abi.md", "[c](../../plugins/examples/c-memory/store.c)", "[c](examples/c-memory/store.c)");
         check(
             "docs/plugins/abi.md",
             "[s](../../fmail-api/src/store.rs): [w](https://a.b/c), [l](#here)",

@@ -10,6 +10,9 @@ use crate::{Error, ErrorKind, Result, Timestamp};
 /// Ids per second: NNNN counts ticks of 100 microseconds.
 pub const TICKS_PER_SECOND: u64 = 10_000;
 
+/// Ticks from 1970 to 2020-01-01T00:00:00Z, where the numbers of ids begin.
+const TICKS_OF_2020: i64 = 1_577_836_800 * TICKS_PER_SECOND as i64;
+
 /// How far ids may run ahead of the clock before appends are turned away.
 const MAX_AHEAD: u64 = 60 * TICKS_PER_SECOND;
 /// How far ahead an imported id may lie. One further ahead would drag every later id into the future.
@@ -43,6 +46,18 @@ impl MessageId {
     /// Ticks since 1970.
     pub const fn ticks(self) -> u64 {
         self.0
+    }
+
+    /// The id as a number, for neighbours whose ids are numbers: ticks since 2020, below 2^53 for the next 28,000 years, so
+    /// that every JSON reader keeps it exactly. Negative for what is older.
+    pub const fn number(self) -> i64 {
+        self.0 as i64 - TICKS_OF_2020
+    }
+
+    /// The id that has this number, if it is one of the years 1970 to 9999.
+    pub fn from_number(number: i64) -> Option<Self> {
+        let ticks = number.checked_add(TICKS_OF_2020)?;
+        u64::try_from(ticks).ok().and_then(Self::from_ticks)
     }
 
     /// The next id.
@@ -229,6 +244,20 @@ mod tests {
         }
         for other in ["43", "1042", "10042", "153001-0042", "x", "120260110-153000-0042"] {
             assert!(!id.ends_with(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_id_and_its_number_lead_to_each_other() {
+        for (text, number) in
+            [("20200101-000000-0003", 3), ("20260110-153000-0042", 1_902_222_000_042), ("20191231-235959-9999", -1)]
+        {
+            let id: MessageId = text.parse().unwrap();
+            assert_eq!((id.number(), MessageId::from_number(number)), (number, Some(id)));
+        }
+        assert!(MessageId::MAX.number() < 1 << 53);
+        for wrong in [i64::MIN, i64::MAX, MessageId::MAX.number() + 1, MessageId::MIN.number() - 1] {
+            assert_eq!(MessageId::from_number(wrong), None);
         }
     }
 

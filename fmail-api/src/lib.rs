@@ -62,14 +62,16 @@ pub use names::{AgentName, Priority, Tag, Target, Topic, canonical_tags};
 pub use ops::{
     AgentState, AgentView, GcReport, GcRequest, Hello, HelloRequest, LogRequest, Operation, PROTOCOL_VERSION,
     RegisterRequest, Registered, RelayRequest, Request, Response, SendRequest, Sent, StatusChange, StatusRequest,
-    StatusView, TopicView, UnknownRecipient, WatchRequest,
+    StatusView, TopicView, UnknownRecipient, WatchRequest, WhoRequest,
 };
 pub use query::{Filters, Order, Query, Scope, Since};
-pub use record::{AgentRecord, Expect, ProjectIdSource, ProjectRecord, Record, RecordKey, Revision};
+pub use record::{AgentRecord, Expect, Profile, ProjectIdSource, ProjectRecord, Record, RecordKey, Revision};
 pub use relay::{LinkStatus, Relay, RelayStatus};
 pub use store::{
     Appended, Broken, Capabilities, DEFAULT_MAX_MESSAGE_BYTES, FORMAT_VERSION, Health, Imported, Quarantine,
     Quarantined, RefusedReason, Removed, Scan, Selection, Store, Summary, TargetSummary, check_size, summarise,
 };
 pub use time::{Clock, Timestamp, parse_duration};
-pub use transport::{Client, Context, Host, Listening, Principal, ProjectRef, Reply, Shutdown, Transport};
+pub use transport::{
+    Client, Context, Host, HostedProject, Listening, Principal, ProjectRef, Reply, Shutdown, Transport,
+};

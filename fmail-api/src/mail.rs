@@ -208,9 +208,17 @@ pub struct InboxRequest {
     /// Only from this sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<AgentName>,
+    /// Only of this thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// Only since then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<crate::Since>,
     /// At most this many, the oldest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
+    /// The newest first, and with a limit the newest.
+    pub newest: bool,
     /// Only look: not even that the messages were retrieved is noted.
     pub peek: bool,
     /// Take the unread messages that nobody works on, for this many seconds. Each comes with a token.

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use crate::{
     AgentName, Backlog, Cursor, Imported, InboxRequest, Lease, LeasesChanged, MailCount, MarkRequest, Marked, Message,
-    MessageId, Notice, NudgeRequest, Priority, ProjectRecord, ReadRequest, Receipt, ReceiptRequest, ReleaseRequest,
-    RenewRequest, ReplyRequest, ReservationsRequest, ReserveRequest, Reserved, SearchRequest, Since, Target,
-    ThreadRequest, Timestamp,
+    MessageId, Notice, NudgeRequest, Priority, Profile, ProjectRecord, ReadRequest, Receipt, ReceiptRequest,
+    ReleaseRequest, RenewRequest, ReplyRequest, ReservationsRequest, ReserveRequest, Reserved, SearchRequest, Since,
+    Target, ThreadRequest, Timestamp,
 };
 
 /// The version of the protocol that this crate describes.
@@ -83,7 +83,7 @@ pub enum Request {
     /// List the topics.
     Topics,
     /// List the agents.
-    Who,
+    Who(WhoRequest),
     /// Claim a name.
     Register(RegisterRequest),
     /// Set or show a status.
@@ -401,7 +401,21 @@ pub struct LogRequest {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegisterRequest {
     /// This name; nothing means a generated one.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<AgentName>,
+    /// Who has the name already comes back: that is no conflict, and what the profile says replaces what it said.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
+    /// What the agent tells about itself.
+    #[serde(default, skip_serializing_if = "Profile::is_empty")]
+    pub profile: Profile,
+}
+
+/// Asks who is known.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WhoRequest {
+    /// Only this agent, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<AgentName>,
 }
 
@@ -410,8 +424,11 @@ pub struct RegisterRequest {
 pub struct Registered {
     /// The name.
     pub name: AgentName,
-    /// When.
+    /// When the agent was first seen.
     pub first_seen: Timestamp,
+    /// The agent was known before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub known: bool,
 }
 
 /// Sets or shows the agent's own status.
@@ -490,6 +507,9 @@ pub struct AgentView {
     pub first_seen: Timestamp,
     /// When it was last seen.
     pub last_seen: Timestamp,
+    /// What it tells about itself.
+    #[serde(default, skip_serializing_if = "Profile::is_empty")]
+    pub profile: Profile,
 }
 
 /// Whether an agent is there, judged by when it was last seen.

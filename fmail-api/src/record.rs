@@ -212,9 +212,90 @@ pub struct AgentRecord {
     pub first_seen: Timestamp,
     /// When it was last seen.
     pub last_seen: Timestamp,
+    /// What it tells about itself.
+    #[serde(default, skip_serializing_if = "Profile::is_empty")]
+    pub profile: Profile,
     /// Fields that fmail does not know.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
+}
+
+/// What an agent tells about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    /// Its name as its user writes it, where that is not fmail's: `GreenDog` of the agent `greendog`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub display: Option<String>,
+    /// The program that it runs in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The model that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What it works on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// What else is said about it.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl Profile {
+    /// The longest text of a profile, in bytes.
+    pub const MAX_BYTES: usize = 4096;
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Profile::default()
+    }
+
+    /// This profile, and from `before` what it says nothing about.
+    #[must_use]
+    pub fn over(self, before: Profile) -> Profile {
+        let mut extra = before.extra;
+        extra.extend(self.extra);
+        Profile {
+            display: self.display.or(before.display),
+            program: self.program.or(before.program),
+            model: self.model.or(before.model),
+            task: self.task.or(before.task),
+            extra,
+        }
+    }
+
+    /// Whether this can be the profile of an agent: short texts, and a display that is the agent's own name in other
+    /// letters, so that nobody is shown as somebody else.
+    pub fn check(&self, name: &AgentName) -> Result<()> {
+        for (what, text) in
+            [("display", &self.display), ("program", &self.program), ("model", &self.model), ("task", &self.task)]
+        {
+            let Some(text) = text else { continue };
+            if text.len() > Self::MAX_BYTES {
+                let found = text.len();
+                return Err(Error::invalid(format!(
+                    "the {what} of a profile has {found} bytes, allowed are {}",
+                    Self::MAX_BYTES
+                )));
+            }
+        }
+        match &self.display {
+            Some(display) if display.to_lowercase() != name.foreign().to_lowercase() => Err(Error::new(
+                ErrorKind::InvalidAgent,
+                format!("the agent `{name}` cannot be shown as `{}`", display.escape_debug()),
+            )
+            .help("a display is the agent's own name, in capitals or small letters")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl AgentName {
+    /// The agent that a neighbour calls by this name, where capitals and small letters make no difference: `GreenDog` is
+    /// `greendog`. How it was written is what [`Profile::display`] keeps.
+    pub fn from_display(name: &str) -> Result<AgentName> {
+        AgentName::from_foreign(&name.to_lowercase())
+    }
 }
 
 /// Content of `project`, SPEC.md's `project.json`.

@@ -1,6 +1,6 @@
 //! Carrying the vocabulary between a client and a daemon.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use crate::{AgentName, EventStream, Request, Response, Result};
+use crate::{AgentName, Error, ErrorKind, EventStream, Message, Request, Response, Result, Timestamp};
 
 /// Runs operations: in this process, or at the other end of a transport. The caller cannot tell.
 ///
@@ -60,6 +60,9 @@ pub struct Context {
     pub session: Option<String>,
     /// After this the caller no longer waits.
     pub deadline: Option<Instant>,
+    /// The caller may see every mailbox: a program that the operator has put into the daemon and that acts for all the
+    /// agents of a project. Never what a connection says of itself.
+    pub overview: bool,
 }
 
 impl Context {
@@ -73,7 +76,13 @@ impl Context {
             principal: Principal::Local,
             session: None,
             deadline: None,
+            overview: false,
         }
+    }
+
+    /// Whether the caller may read a message.
+    pub fn may_read(&self, message: &Message) -> bool {
+        self.overview || message.readable_by(&self.agent)
     }
 }
 
@@ -110,6 +119,42 @@ pub trait Host: Send + Sync {
     async fn projects(&self) -> Result<Vec<String>>;
     /// The operations of a project. By root only under the roots that the operator allowed.
     async fn open(&self, project: ProjectRef) -> Result<Arc<dyn Client>>;
+
+    /// The project that an absolute path means, as [`HostedProject`] tells it; its root then serves to
+    /// [`open`](Host::open) it.
+    ///
+    /// - **H1** A directory that exists below an allowed root means the project that the command line finds from there.
+    ///   Any other path is a key: its project lies in the host's own directory. Nothing is ever created elsewhere.
+    /// - **H2** Two keys are two projects, however alike they look, and no two projects have one slug.
+    /// - **H3** Without `create`, a path whose project does not exist is `invalid_project`, and nothing is created.
+    /// - **H4** The answer is the same after the host was started again, [`new`](HostedProject::new) apart.
+    async fn find(&self, path: &Path, create: bool) -> Result<HostedProject> {
+        let _ = create;
+        Err(Error::new(ErrorKind::Unsupported, format!("this host finds no projects by path: {}", path.display())))
+    }
+
+    /// Every project that can be found: what is served, and what was found before.
+    async fn hosted(&self) -> Result<Vec<HostedProject>> {
+        Ok(Vec::new())
+    }
+}
+
+/// A project as a host knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostedProject {
+    /// Its id.
+    pub id: String,
+    /// The directory that holds its `.fmail/`.
+    pub root: PathBuf,
+    /// The absolute path that means it: its root, or the key that was asked for.
+    pub key: String,
+    /// A name of `[a-z0-9-]`, made from the key, that no other project of this host has.
+    pub slug: String,
+    /// When it was created.
+    pub created: Timestamp,
+    /// It was created to answer this very question.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub new: bool,
 }
 
 /// Resolves when the program wants to end.

@@ -88,6 +88,28 @@ pub mod method {
     pub const REQUEST: &str = "request";
     /// Asked of the host: the ids of the projects that are served.
     pub const PROJECTS: &str = "projects";
+    /// Asked of the host: the project that an absolute path means.
+    pub const FIND: &str = "find";
+}
+
+/// Asks the host for the project that an absolute path means.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FindRequest {
+    /// The path.
+    pub path: std::path::PathBuf,
+    /// Create the project if there is none.
+    #[serde(default)]
+    pub create: bool,
+}
+
+/// Answers `projects`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ProjectsAnswer {
+    /// The ids of the projects that are served.
+    pub projects: Vec<String>,
+    /// Every project that `find` finds.
+    #[serde(default)]
+    pub hosted: Vec<crate::HostedProject>,
 }
 
 /// Answers `append`.

@@ -148,7 +148,7 @@ pub(crate) fn agent_row(agent: &AgentView, now: Timestamp) -> [String; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fmail_api::Draft;
+    use fmail_api::{Draft, Profile};
 
     fn sample(body: Value) -> Message {
         Draft::new("architect".parse().unwrap(), "task".parse().unwrap(), body)
@@ -256,6 +256,7 @@ mod tests {
                 state: AgentState::after(Duration::from_secs(quiet)),
                 first_seen: seen,
                 last_seen: seen,
+                profile: Profile::default(),
             };
             agent_row(&agent, now)[1..].join(" | ")
         };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fmail_api::{AgentName, Error, ErrorKind, Event, Message, MessageId, Order, Query, Result};
+use fmail_api::{Context, Error, ErrorKind, Event, Message, MessageId, Order, Query, Result};
 use futures::StreamExt;
 
 use crate::Operations;
@@ -19,9 +19,9 @@ pub(crate) enum Found {
 }
 
 impl Operations {
-    /// The message that `agent` means by `text`, among those that it may read.
-    pub(crate) async fn find(&self, agent: &AgentName, text: &str) -> Result<Arc<Message>> {
-        match self.look_for(agent, text).await? {
+    /// The message that the caller means by `text`, among those that it may read.
+    pub(crate) async fn find(&self, context: &Context, text: &str) -> Result<Arc<Message>> {
+        match self.look_for(context, text).await? {
             Found::Message(message) => Ok(message),
             Found::Nothing(id) => Err(Error::not_found(format!("no message that you can read has the id {id}"))
                 .help("`fmail log` and `fmail inbox --all` show the ids")),
@@ -29,7 +29,7 @@ impl Operations {
     }
 
     /// The same, for callers that can do with an id that is not here.
-    pub(crate) async fn look_for(&self, agent: &AgentName, text: &str) -> Result<Found> {
+    pub(crate) async fn look_for(&self, context: &Context, text: &str) -> Result<Found> {
         let text = text.trim();
         let query = match text.parse::<MessageId>() {
             Ok(id) => Query { ids: [id].into(), ..Query::default() },
@@ -37,7 +37,7 @@ impl Operations {
             Err(_) => Query { id_suffix: Some(text.into()), order: Order::Descending, ..Query::default() },
         };
         let whole = query.ids.first().copied();
-        let found = self.readable(agent, query).await?;
+        let found = self.readable(context, query).await?;
         match (found.as_slice(), whole) {
             ([only], _) => Ok(Found::Message(only.clone())),
             ([], Some(id)) => Ok(Found::Nothing(id)),
@@ -49,13 +49,13 @@ impl Operations {
         }
     }
 
-    /// Messages that fit the query and that `agent` may read; one more than is shown, to know that there are more.
-    async fn readable(&self, agent: &AgentName, query: Query) -> Result<Vec<Arc<Message>>> {
+    /// Messages that fit the query and that the caller may read; one more than is shown, to know that there are more.
+    async fn readable(&self, context: &Context, query: Query) -> Result<Vec<Arc<Message>>> {
         let mut found = Vec::new();
         let mut messages = self.store.scan(query).await?.messages;
         while let Some(event) = messages.next().await {
             let Event::Message(delivery) = event? else { continue };
-            if delivery.message.readable_by(agent) {
+            if context.may_read(&delivery.message) {
                 found.push(delivery.message);
             }
             if found.len() > SHOWN {

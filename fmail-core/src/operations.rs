@@ -49,7 +49,9 @@ impl Client for Operations {
             Request::Watch(request) => self.watch(context, request).await,
             Request::Relay(request) => self.relay(request).await,
             Request::Topics => Ok(Reply::new(Response::Topics(self.topics().await?))),
-            Request::Who => self.who().await.map(|(agents, notices)| Reply::new(Response::Agents { agents, notices })),
+            Request::Who(who) => {
+                self.who(who).await.map(|(agents, notices)| Reply::new(Response::Agents { agents, notices }))
+            }
             Request::Register(request) => Ok(Reply::new(Response::Registered(self.register(context, request).await?))),
             Request::Status(request) => Ok(Reply::new(Response::Status(self.status(context, request).await?))),
             Request::Gc(request) => self.gc(request).await,

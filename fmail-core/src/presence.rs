@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fmail_api::{
-    AgentName, AgentRecord, Context, Error, ErrorKind, Expect, Record, RecordKey, Result, Revision, Timestamp,
+    AgentName, AgentRecord, Context, Error, ErrorKind, Expect, Profile, Record, RecordKey, Result, Revision, Timestamp,
 };
 use serde_json::{Map, Value};
 
@@ -63,8 +63,13 @@ impl Operations {
     }
 
     /// Writes the first record of an agent; `conflict` when there is one.
-    pub(crate) async fn claim_agent(&self, name: &AgentName, context: &Context) -> Result<(AgentRecord, Revision)> {
-        let record = first_sight(name.clone(), context, self.clock.now());
+    pub(crate) async fn claim_agent(
+        &self,
+        name: &AgentName,
+        context: &Context,
+        profile: Profile,
+    ) -> Result<(AgentRecord, Revision)> {
+        let record = AgentRecord { profile, ..first_sight(name.clone(), context, self.clock.now()) };
         let revision = self.store.put(&RecordKey::agent(name), Expect::Absent, as_value(&record)?, true).await?;
         Ok((record, revision))
     }
@@ -89,7 +94,8 @@ pub(crate) fn seen(mut record: AgentRecord, context: &Context, now: Timestamp) -
 pub(crate) fn first_sight(name: AgentName, context: &Context, now: Timestamp) -> AgentRecord {
     let now = now.whole_seconds();
     let host = context.host.clone();
-    AgentRecord { name, host, status: None, first_seen: now, last_seen: now, extra: Map::new() }
+    let profile = Profile::default();
+    AgentRecord { name, host, status: None, first_seen: now, last_seen: now, profile, extra: Map::new() }
 }
 
 /// A time far ahead is not fresh: it came from a clock that has been put right since.
@@ -138,13 +144,13 @@ mod tests {
     fn a_record_from_the_future_is_put_right() {
         let project = Project::new();
         let value = json!({"name": "alice", "first_seen": "2020-01-01T00:00:00Z", "last_seen": "2099-01-01T00:00:00Z",
-            "status": "here", "model": "kept"});
+            "status": "here", "shoe": "kept"});
         let key = RecordKey::agent(&"alice".parse().unwrap());
         block_on(project.store.put(&key, Expect::Absent, value, true)).unwrap();
         block_on(project.operations.track(&context("alice"))).unwrap();
         let record = record(&project, "alice").unwrap();
         assert_eq!(record.last_seen, project.now().whole_seconds());
-        assert_eq!((record.status.as_deref(), record.extra["model"].as_str()), (Some("here"), Some("kept")));
+        assert_eq!((record.status.as_deref(), record.extra["shoe"].as_str()), (Some("here"), Some("kept")));
     }
 
     #[test]

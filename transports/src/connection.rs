@@ -266,6 +266,7 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
             principal: self.principal.clone(),
             session: Some(self.session.clone()),
             deadline: None,
+            overview: false,
         };
         client.call(&context, call.request).await
     }

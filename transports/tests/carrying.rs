@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use fmail_api::{
     Client, Context, DEFAULT_MAX_MESSAGE_BYTES, Error, ErrorKind, Event, Expect, GcRequest, HelloRequest, Host,
     LogRequest, Principal, ProjectRef, RecordKey, RegisterRequest, Request, Response, Result, SendRequest, Shutdown,
-    StatusChange, StatusRequest, Store, Transport, WatchRequest,
+    StatusChange, StatusRequest, Store, Transport, WatchRequest, WhoRequest,
 };
 use fmail_backends::{MemoryStore, SystemClock};
 use fmail_core::Operations;
@@ -92,10 +92,10 @@ fn everything(client: &dyn Client) {
     assert!(matches!(head(Request::Topics), Response::Topics(topics) if topics.len() == 1));
     let busy = StatusRequest { change: Some(StatusChange::Set("busy".into())) };
     assert!(matches!(head(Request::Status(busy)), Response::Status(view) if view.status.as_deref() == Some("busy")));
-    let name = RegisterRequest { name: Some("zoe".parse().unwrap()) };
+    let name = RegisterRequest { name: Some("zoe".parse().unwrap()), ..RegisterRequest::default() };
     assert!(matches!(head(Request::Register(name.clone())), Response::Registered(_)));
     assert_eq!(call(Request::Register(name)).err().unwrap().kind(), ErrorKind::Conflict);
-    assert!(matches!(head(Request::Who), Response::Agents { agents, .. } if agents.len() == 2));
+    assert!(matches!(head(Request::Who(WhoRequest::default())), Response::Agents { agents, .. } if agents.len() == 2));
     let mut swept = call(Request::Gc(GcRequest { days: 1, dry_run: true })).unwrap();
     assert!(matches!(swept.head, Response::Collecting(report) if report.dry_run));
     assert!(block_on(swept.events.take().unwrap().next()).is_none());

@@ -54,7 +54,6 @@ impl Inbox {
             },
             from: self.from.as_deref().map(names::agent).transpose()?,
             limit: Some(self.limit),
-            peek: false,
             // A part of a second is rounded up: whoever asks for a claim gets at least that long.
             claim_seconds: self
                 .claim
@@ -62,6 +61,7 @@ impl Inbox {
                 .map(parse_duration)
                 .transpose()?
                 .map(|time| time.as_millis().div_ceil(1000) as u64),
+            ..InboxRequest::default()
         };
         let name = agent.clone();
         let session = place.session(agent)?;

@@ -28,7 +28,7 @@ impl Register {
     pub(crate) fn run(self, place: &Place) -> Outcome {
         let name = self.name.as_deref().map(names::agent).transpose()?;
         let session = place.session(identity::anyone(&place.environment)?)?;
-        let request = Request::Register(RegisterRequest { name });
+        let request = Request::Register(RegisterRequest { name, ..RegisterRequest::default() });
         let Response::Registered(registered) = session.call(request)?.head else {
             return Err(unexpected().into());
         };

@@ -1,7 +1,7 @@
 //! `fmail who`
 
 use clap::Args;
-use fmail_api::{AgentView, Request, Response};
+use fmail_api::{AgentView, Request, Response, WhoRequest};
 use serde_json::{Value, json};
 
 use crate::examples::{Example, example, help};
@@ -25,7 +25,7 @@ pub(crate) struct Who {
 impl Who {
     pub(crate) fn run(self, place: &Place) -> Outcome {
         let session = place.session(identity::anyone(&place.environment)?)?;
-        let Response::Agents { agents, notices } = session.call(Request::Who)?.head else {
+        let Response::Agents { agents, notices } = session.call(Request::Who(WhoRequest::default()))?.head else {
             return Err(unexpected().into());
         };
         notices.iter().for_each(notice);

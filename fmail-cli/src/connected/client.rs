@@ -70,7 +70,7 @@ fn changes_nothing(request: &Request) -> bool {
             | Request::Watch(_)
             | Request::Log(_)
             | Request::Topics
-            | Request::Who
+            | Request::Who(_)
             | Request::Count
             | Request::Thread(_)
             | Request::Receipt(_)

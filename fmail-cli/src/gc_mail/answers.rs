@@ -144,7 +144,7 @@ fn marked(office: &Office, meant: &Meant, mark: Mark) -> Answer {
 
 /// The mail of a recipient, or of all of them. Who asks need not be the recipient, so nothing is noted by it.
 fn listed(office: &Office, recipient: &str, folder: Folder) -> Answer {
-    let request = InboxRequest { folder, from: None, limit: None, peek: true, claim_seconds: None };
+    let request = InboxRequest { folder, peek: true, ..InboxRequest::default() };
     let mut letters = Vec::new();
     for agent in recipients(office, recipient)? {
         for mail in office.mail(&agent, Request::Inbox(request.clone()))? {

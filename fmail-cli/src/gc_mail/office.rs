@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use fmail_api::{
     AgentName, Client, Context, Error, ErrorKind, Event, Mail, Message, MessageId, ReadRequest, Reply, Request,
-    Response, Result, SendRequest, Sent, ThreadRequest,
+    Response, Result, SendRequest, Sent, ThreadRequest, WhoRequest,
 };
 use fmail_core::Operations;
 use fmail_host::{Route, SystemClock};
@@ -169,7 +169,9 @@ impl Office {
 
     /// The agents that have done something in the project.
     pub(super) fn known(&self) -> Result<Vec<AgentName>> {
-        let Response::Agents { agents, notices } = self.call(&identity::nobody()?, Request::Who)?.head else {
+        let Response::Agents { agents, notices } =
+            self.call(&identity::nobody()?, Request::Who(WhoRequest::default()))?.head
+        else {
             return Err(unexpected());
         };
         notices.iter().for_each(notice);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fmail_api::{
     AgentName, Bulk, Context, Error, ErrorKind, Event, Folder, InboxRequest, Mail, MailCount, Mailbox, Mark,
-    MarkRequest, Marked, MessageId, ReadRequest, Reply, Response, Result, ThreadRequest, Timestamp,
+    MarkRequest, Marked, Message, MessageId, ReadRequest, Reply, Response, Result, Since, ThreadRequest, Timestamp,
 };
 use futures::{StreamExt, stream};
 
@@ -31,8 +31,22 @@ impl<'a> Delegated<'a> {
             return Err(no_claims());
         }
         let mut mail = self.mailbox.inbox(self.agent, request.folder).await?;
+        let since: Box<dyn Fn(&Message) -> bool + Send> = match request.since.clone() {
+            None => Box::new(|_| true),
+            Some(Since::Time(time)) => Box::new(move |message| message.time >= time.whole_seconds()),
+            Some(Since::Id(id)) => Box::new(move |message| message.id > id),
+            Some(Since::Cursor(_)) => return Err(Error::unsupported("list mail since a cursor")),
+        };
+        let of_thread = |mail: &Mail| match &request.thread {
+            None => true,
+            Some(thread) => mail.message.thread.as_ref() == Some(thread) || mail.message.id.to_string() == *thread,
+        };
         mail.retain(|mail| request.from.as_ref().is_none_or(|from| *from == mail.message.from));
+        mail.retain(|mail| of_thread(mail) && since(&mail.message));
         let found = mail.len();
+        if request.newest {
+            mail.reverse();
+        }
         mail.truncate(request.limit.unwrap_or(usize::MAX));
         Ok(reply(Response::Mail { more: (found - mail.len()) as u64 }, mail))
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fmail_api::{
-    Claim, Context, Error, Event, EventStream, Folder, InboxRequest, Mail, MailCount, MailState, MessageId, Query,
-    Reply, Response, Result, Timestamp,
+    Claim, Context, Error, Event, EventStream, Folder, InboxRequest, Mail, MailCount, MailState, MessageId, Order,
+    Query, Reply, Response, Result, Timestamp,
 };
 use futures::StreamExt;
 
@@ -27,7 +27,7 @@ impl Operations {
         Mailbox::new(&*self.store, &context.agent, self.moment()).count().await
     }
 
-    /// The agent's own mail, the oldest first. Unless it only peeks, the messages count as retrieved from now on, which
+    /// The agent's own mail, the oldest first unless the newest are wanted. Unless it only peeks, the messages count as retrieved from now on, which
     /// changes nothing about where they are shown.
     pub(crate) async fn inbox(&self, context: &Context, request: InboxRequest) -> Result<Reply> {
         access::named(context, "an inbox")?;
@@ -41,18 +41,31 @@ impl Operations {
             Folder::Open => mailbox.open().await?,
             Folder::Archived => mailbox.archived().await?,
         };
-        if request.from.is_some() && !ids.is_empty() {
-            let query = Query { ids, from: request.from.clone(), ..mailbox.query() };
-            ids = self.ids_of(query).await?;
+        if (request.from.is_some() || request.thread.is_some() || request.since.is_some()) && !ids.is_empty() {
+            let first = request.thread.as_ref().and_then(|thread| thread.parse().ok()).filter(|id| ids.contains(id));
+            let (from, since) = (request.from.clone(), request.since.clone());
+            let query = Query { ids, from, since, thread: request.thread.clone(), ..mailbox.query() };
+            ids = self.ids_of(query.clone()).await?;
+            if let Some(first) = first {
+                // A thread that nobody has named has the name of its first message.
+                ids.extend(self.ids_of(Query { ids: [first].into(), thread: None, ..query }).await?);
+            }
         }
         let limit = request.limit.unwrap_or(usize::MAX);
         let found = ids.len();
         let states = match request.claim_seconds {
             Some(seconds) => claim(&mailbox, ids, limit, lease(seconds, request.folder, request.peek)?, now).await?,
-            None => look(&mailbox, ids.into_iter().take(limit).collect(), request.peek, now).await?,
+            None => {
+                let listed = match request.newest {
+                    true => ids.into_iter().rev().take(limit).collect(),
+                    false => ids.into_iter().take(limit).collect(),
+                };
+                look(&mailbox, listed, request.peek, now).await?
+            }
         };
         let more = found.saturating_sub(states.len()) as u64;
-        let events = self.mail(mailbox.query(), states, now).await?;
+        let order = if request.newest { Order::Descending } else { Order::Ascending };
+        let events = self.mail(Query { order, ..mailbox.query() }, states, now).await?;
         Ok(Reply::streaming(Response::Mail { more }, events))
     }
 
@@ -73,7 +86,7 @@ impl Operations {
         Ok(ids)
     }
 
-    /// The messages with these states, the oldest first.
+    /// The messages with these states, in the order of the query.
     pub(super) async fn mail(
         &self,
         query: Query,

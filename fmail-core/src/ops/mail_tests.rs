@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fmail_api::{
     Bulk, ErrorKind, Event, Folder, InboxRequest, Mail, MailCount, Mark, MarkRequest, Marked, ReadRequest, Request,
-    Response, Result, SendRequest, Standing,
+    Response, Result, SendRequest, Since, Standing,
 };
 use futures::StreamExt;
 use futures::executor::block_on;
@@ -265,4 +265,26 @@ fn a_message_to_several_goes_with_the_last_who_deletes_it() {
 fn a_name_that_does_not_last_has_no_inbox() {
     let error = Project::new().call("anon-77", Request::Inbox(InboxRequest::default())).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::InvalidAgent);
+}
+
+#[test]
+fn an_inbox_can_begin_with_the_newest_and_be_of_one_thread() {
+    let project = Project::new();
+    let mut threaded = SendRequest::new("@bob".parse().unwrap(), "two");
+    threaded.thread = Some("t".into());
+    let one = project.send("alice", "@bob", "one").message.id;
+    project.clock.advance(Duration::from_secs(2));
+    let two = project.try_send("alice", threaded).unwrap().message;
+    project.send("alice", "@bob", "three");
+    let listed = |request: InboxRequest| -> Vec<String> {
+        let mail = inbox(&project, "bob", InboxRequest { folder: Folder::Open, peek: true, ..request });
+        mail.iter().map(|mail| mail.message.body.as_str().unwrap().to_string()).collect()
+    };
+    let newest = InboxRequest { newest: true, ..InboxRequest::default() };
+    assert_eq!(listed(newest.clone()), ["three", "two", "one"]);
+    assert_eq!(listed(InboxRequest { limit: Some(2), ..newest.clone() }), ["three", "two"]);
+    assert_eq!(listed(InboxRequest { thread: Some("t".into()), ..newest.clone() }), ["two"]);
+    assert_eq!(listed(InboxRequest { thread: Some(one.to_string()), ..newest.clone() }), ["one"]);
+    let since = Some(Since::Time(two.time));
+    assert_eq!(listed(InboxRequest { since, ..newest }), ["three", "two"]);
 }

@@ -34,7 +34,7 @@ impl Operations {
         }
         let mut found = Vec::new();
         for text in &request.ids {
-            let message = self.find(&context.agent, text).await;
+            let message = self.find(context, text).await;
             match message.and_then(|message| Ok((message.id, shelf_for(&context.agent, &message, request.mark)?))) {
                 Err(error) if error.kind().retryable() => return Err(error),
                 one => found.push((text, one)),

@@ -26,7 +26,7 @@ impl Operations {
         }
         let mut messages = Vec::new();
         for text in &request.ids {
-            messages.push(self.find(&context.agent, text).await?);
+            messages.push(self.find(context, text).await?);
         }
         let mut mail = Vec::new();
         for message in messages {

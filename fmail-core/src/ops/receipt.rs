@@ -14,7 +14,7 @@ use crate::presence::agent_of;
 impl Operations {
     /// What the recipients have done with a message. Its sender may ask, and everyone who may read it.
     pub(crate) async fn receipt(&self, context: &Context, request: ReceiptRequest) -> Result<Receipt> {
-        let message = self.find(&context.agent, &request.id).await?;
+        let message = self.find(context, &request.id).await?;
         let mut recipients = Vec::new();
         let mut in_topic = false;
         for target in message.targets() {

@@ -1,12 +1,16 @@
 //! `register`: claims a name, one winner per store.
 
+use std::sync::{Mutex, PoisonError};
+
 use fmail_api::{
-    AgentName, Context, Error, ErrorKind, Order, Query, RegisterRequest, Registered, Result, Scope, Target,
+    AgentName, AgentRecord, Context, Error, ErrorKind, Order, Profile, Query, RegisterRequest, Registered, Result,
+    Scope, Target,
 };
 use futures::StreamExt;
 
 use crate::Operations;
 use crate::operations::random;
+use crate::presence::{first_sight, seen};
 
 /// A generated name that is taken is drawn again this often; from half of it on, a number makes it rarer.
 const DRAWS: usize = 40;
@@ -32,14 +36,37 @@ const NOUNS: &[&str] = &[
 impl Operations {
     pub(crate) async fn register(&self, context: &Context, request: RegisterRequest) -> Result<Registered> {
         match request.name {
-            Some(name) => self.claim(&name, context).await,
-            None => self.claim_any(context).await,
+            Some(name) if request.again => self.come_back(&name, context, request.profile).await,
+            Some(name) => self.claim(&name, context, request.profile).await,
+            None => self.claim_any(context, request.profile).await,
         }
     }
 
-    async fn claim(&self, name: &AgentName, context: &Context) -> Result<Registered> {
-        match self.claim_agent(name, context).await {
-            Ok((record, _)) => Ok(Registered { name: record.name, first_seen: record.first_seen }),
+    /// An agent that is perhaps known: as of now it is there, and its profile is what it says.
+    async fn come_back(&self, name: &AgentName, context: &Context, profile: Profile) -> Result<Registered> {
+        profile.check(name)?;
+        let caller = Context { agent: name.clone(), ..context.clone() };
+        let (now, before) = (self.clock.now(), Mutex::new(None));
+        let change = |found: Option<AgentRecord>| {
+            let known = found.is_some();
+            let record = match found {
+                Some(record) => seen(record, &caller, now),
+                None => first_sight(name.clone(), &caller, now),
+            };
+            *before.lock().unwrap_or_else(PoisonError::into_inner) = Some((known, record.first_seen));
+            let profile = profile.clone().over(record.profile);
+            Some(AgentRecord { profile, ..record })
+        };
+        self.change_agent(name, true, change).await?;
+        let before = before.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (known, first_seen) = before.ok_or_else(|| Error::internal("an agent came back without a record"))?;
+        Ok(Registered { name: name.clone(), first_seen, known })
+    }
+
+    async fn claim(&self, name: &AgentName, context: &Context, profile: Profile) -> Result<Registered> {
+        profile.check(name)?;
+        match self.claim_agent(name, context, profile).await {
+            Ok((record, _)) => Ok(Registered { name: record.name, first_seen: record.first_seen, known: false }),
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 Err(Error::new(ErrorKind::Conflict, format!("the name `{name}` is taken")).help(
                     "choose another one, or run `fmail register` without a name for a generated one; \
@@ -50,7 +77,7 @@ impl Operations {
         }
     }
 
-    async fn claim_any(&self, context: &Context) -> Result<Registered> {
+    async fn claim_any(&self, context: &Context, profile: Profile) -> Result<Registered> {
         for draw in 0..DRAWS {
             let name = generated(random(), draw >= DRAWS / 2)?;
             // A name without a record can still have mail: whoever had it before is not to be read by chance.
@@ -61,7 +88,7 @@ impl Operations {
                 Err(error) if error.kind() == ErrorKind::Denied => {}
                 Err(error) => return Err(error),
             }
-            match self.claim(&name, context).await {
+            match self.claim(&name, context, profile.clone()).await {
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
                 other => return other,
             }
@@ -92,14 +119,14 @@ fn generated(random: u64, numbered: bool) -> Result<AgentName> {
 mod tests {
     use std::sync::Arc;
 
-    use fmail_api::{Client, ErrorKind, RecordKey, RegisterRequest, Request, Response, Result, Store};
+    use fmail_api::{Client, ErrorKind, RecordKey, RegisterRequest, Request, Response, Result, Store, WhoRequest};
     use futures::executor::block_on;
 
     use super::*;
     use crate::testing::{Project, context};
 
     fn register(project: &Project, name: Option<&str>) -> Result<String> {
-        let request = RegisterRequest { name: name.map(|name| name.parse().unwrap()) };
+        let request = RegisterRequest { name: name.map(|name| name.parse().unwrap()), ..RegisterRequest::default() };
         match project.call("anon-1", Request::Register(request))?.head {
             Response::Registered(registered) => Ok(registered.name.to_string()),
             other => panic!("unexpected answer {other:?}"),
@@ -128,6 +155,45 @@ mod tests {
     }
 
     #[test]
+    fn who_comes_back_keeps_its_first_time_and_what_it_said_before() {
+        let project = Project::new();
+        let come = |profile: Profile| {
+            let request = RegisterRequest { name: Some("greendog".parse().unwrap()), again: true, profile };
+            match project.call("greendog", Request::Register(request)).unwrap().head {
+                Response::Registered(registered) => registered,
+                other => panic!("unexpected answer {other:?}"),
+            }
+        };
+        let said = Profile { display: Some("GreenDog".into()), model: Some("one".into()), ..Profile::default() };
+        let first = come(said);
+        assert!(!first.known);
+        project.clock.advance(std::time::Duration::from_secs(5));
+        let second = come(Profile { model: Some("two".into()), ..Profile::default() });
+        assert!(second.known && second.first_seen == first.first_seen);
+        let who = WhoRequest { name: Some("greendog".parse().unwrap()) };
+        let Response::Agents { agents, .. } = project.call("greendog", Request::Who(who)).unwrap().head else {
+            panic!()
+        };
+        let profile = &agents[0].profile;
+        assert_eq!((profile.display.as_deref(), profile.model.as_deref()), (Some("GreenDog"), Some("two")));
+        assert!(agents[0].last_seen > agents[0].first_seen);
+    }
+
+    #[test]
+    fn nobody_is_shown_as_somebody_else() {
+        let project = Project::new();
+        for (display, fits) in [("GreenDog", true), ("GREENDOG", true), ("BlueDog", false), ("green-dog", false)] {
+            let profile = Profile { display: Some(display.into()), ..Profile::default() };
+            let request = RegisterRequest { name: Some("greendog".parse().unwrap()), again: true, profile };
+            let outcome = project.call("greendog", Request::Register(request));
+            assert_eq!(outcome.is_ok(), fits, "{display}");
+        }
+        let profile = Profile { task: Some("x".repeat(5000)), ..Profile::default() };
+        let request = RegisterRequest { name: Some("greendog".parse().unwrap()), again: true, profile };
+        assert!(project.call("greendog", Request::Register(request)).err().unwrap().message().contains("5000 bytes"));
+    }
+
+    #[test]
     fn of_many_who_race_for_a_name_one_wins() {
         let project = Project::new();
         let operations = Arc::new(project.operations);
@@ -135,7 +201,8 @@ mod tests {
             .map(|_| {
                 let operations = operations.clone();
                 std::thread::spawn(move || {
-                    let request = RegisterRequest { name: Some("prize".parse().unwrap()) };
+                    let request =
+                        RegisterRequest { name: Some("prize".parse().unwrap()), ..RegisterRequest::default() };
                     block_on(operations.call(&context("anon-1"), Request::Register(request))).is_ok()
                 })
             })

@@ -6,7 +6,7 @@ use crate::Operations;
 
 impl Operations {
     pub(crate) async fn reply(&self, context: &Context, request: ReplyRequest) -> Result<Sent> {
-        let original = self.find(&context.agent, &request.id).await?;
+        let original = self.find(context, &request.id).await?;
         let (to, others) = recipients(&context.agent, &original, request.all);
         let send = SendRequest {
             reply_to: Some(original.id.to_string()),

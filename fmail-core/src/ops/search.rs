@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use fmail_api::{
-    AgentName, Context, Event, EventStream, Message, MessageId, Notice, NoticeKind, Order, Query, Reply, Response,
-    Result, SearchRequest,
+    Context, Event, EventStream, Message, MessageId, Notice, NoticeKind, Order, Query, Reply, Response, Result,
+    SearchRequest,
 };
 use futures::{StreamExt, stream};
 
@@ -25,17 +25,17 @@ impl Operations {
         let text = self.store.capabilities().filters.text.then(|| asked.to_string());
         // No limit for the store: it would count what the agent may not read.
         let query = Query { since: request.since, text, order: Order::Descending, ..Query::default() };
-        let found = self.matching(&context.agent, &asked, query, limit).await?;
-        let agent = context.agent.clone();
+        let found = self.matching(context, &asked, query, limit).await?;
+        let caller = context.clone();
         // Two messages that another program gave one id are asked apart: only one of them may be meant.
-        let wanted = move |message: &Message| message.readable_by(&agent) && asked.matches(message);
+        let wanted = move |message: &Message| caller.may_read(message) && asked.matches(message);
         let events = self.delivered(found.ids, wanted).await?;
         let notices = found.notices.into_iter().map(|notice| Ok(Event::Notice(notice)));
         Ok(Reply::streaming(Response::Found { more: found.more }, stream::iter(notices).chain(events).boxed()))
     }
 
     /// Looks through what the query gives, until there is more than was asked for.
-    async fn matching(&self, agent: &AgentName, asked: &SearchQuery, query: Query, limit: usize) -> Result<Matches> {
+    async fn matching(&self, context: &Context, asked: &SearchQuery, query: Query, limit: usize) -> Result<Matches> {
         let native = query.text.is_some();
         let mut events = self.store.scan(query).await?.messages;
         let mut found = Matches::default();
@@ -43,7 +43,7 @@ impl Operations {
             match event? {
                 Event::Message(delivery) => {
                     let message = &*delivery.message;
-                    if !message.readable_by(agent) || !(native || asked.matches(message)) {
+                    if !context.may_read(message) || !(native || asked.matches(message)) {
                         continue;
                     }
                     if found.ids.len() == limit && !found.ids.contains(&message.id) {

@@ -21,7 +21,7 @@ impl Operations {
         check_body(&request.body)?;
         let tags = canonical_tags(request.tags.iter().map(String::as_str))?;
         let reply_to = match &request.reply_to {
-            Some(text) => Some(self.resolve_reply(&context.agent, text).await?),
+            Some(text) => Some(self.resolve_reply(context, text).await?),
             None => None,
         };
         // A reply joins the thread of what it answers, unless it names another. A message that belongs to none by name

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fmail_api::{
-    AgentName, Context, Error, Event, Mail, MailState, Message, MessageId, Query, Reply, Response, Result, Since,
-    ThreadRequest,
+    Context, Error, Event, Mail, MailState, Message, MessageId, Query, Reply, Response, Result, Since, ThreadRequest,
 };
 use futures::StreamExt;
 
@@ -33,9 +32,8 @@ impl Operations {
         if let Some(delegated) = self.delegated(context) {
             return delegated.thread(&request).await;
         }
-        let agent = &context.agent;
-        let thread = self.thread_of(agent, text).await?;
-        let ids = self.members(&thread, &|message| message.readable_by(agent)).await?;
+        let thread = self.thread_of(context, text).await?;
+        let ids = self.members(&thread, &|message| context.may_read(message)).await?;
         let now = self.moment();
         let mailbox = Mailbox::new(&*self.store, &context.agent, now);
         let mut states = mailbox.states(&ids).await?;
@@ -45,10 +43,10 @@ impl Operations {
         } else {
             self.store.scan(Query { ids, ..Query::default() }).await?.messages
         };
-        let agent = context.agent.clone();
+        let caller = context.clone();
         let events = events.filter_map(move |event| {
             let event = match event {
-                Ok(Event::Message(delivery)) => with_state(&agent, delivery.message, &mut states, now).map(Ok),
+                Ok(Event::Message(delivery)) => with_state(&caller, delivery.message, &mut states, now).map(Ok),
                 other => Some(other),
             };
             async move { event }
@@ -57,12 +55,12 @@ impl Operations {
     }
 
     /// The name of the thread that a text means.
-    async fn thread_of(&self, agent: &AgentName, text: &str) -> Result<String> {
+    async fn thread_of(&self, context: &Context, text: &str) -> Result<String> {
         let looks_like_an_id = text.len() <= 20 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
         match looks_like_an_id {
             false => Ok(text.into()),
-            true => match self.look_for(agent, text).await {
-                Ok(Found::Message(message)) => self.thread_name(message, &|message| message.readable_by(agent)).await,
+            true => match self.look_for(context, text).await {
+                Ok(Found::Message(message)) => self.thread_name(message, &|message| context.may_read(message)).await,
                 Ok(Found::Nothing(_)) => Ok(text.into()),
                 // A thread may have a name of digits.
                 Err(error) if error.kind() == fmail_api::ErrorKind::NotFound => Ok(text.into()),
@@ -130,29 +128,32 @@ impl Operations {
 
 /// The message as the agent sees it; one that it has deleted is gone.
 fn with_state(
-    agent: &AgentName,
+    context: &Context,
     message: Arc<Message>,
     states: &mut BTreeMap<MessageId, MailState>,
     now: fmail_api::Timestamp,
 ) -> Option<Event> {
-    if !message.readable_by(agent) {
+    if !context.may_read(&message) {
         return None;
     }
     let state = states.remove(&message.id).unwrap_or_default();
     if state.deleted.is_some() {
         return None;
     }
-    let standing = (shelf_of(agent, &message) == Some(Shelf::Mailbox)).then(|| state.standing(message.expires, now));
+    let standing =
+        (shelf_of(&context.agent, &message) == Some(Shelf::Mailbox)).then(|| state.standing(message.expires, now));
     Some(Event::Mail(Box::new(Mail { message, state, standing })))
 }
 
 #[cfg(test)]
 mod tests {
-    use fmail_api::{ErrorKind, Event, Request, SendRequest, ThreadRequest};
+    use fmail_api::{
+        Client, Context, ErrorKind, Event, ReadRequest, Request, SearchRequest, SendRequest, ThreadRequest,
+    };
     use futures::StreamExt;
     use futures::executor::block_on;
 
-    use crate::testing::Project;
+    use crate::testing::{Project, context, take};
 
     fn thread(project: &Project, agent: &str, id: impl ToString) -> Vec<String> {
         let reply = project.call(agent, Request::Thread(ThreadRequest { id: id.to_string() })).unwrap();
@@ -193,6 +194,25 @@ mod tests {
         assert_eq!(thread(&project, "carol", "release-7"), ["one"], "what others wrote to each other stays theirs");
         assert!(thread(&project, "alice", "nothing").is_empty());
         assert!(thread(&project, "alice", "20200101-000000-0000").is_empty());
+    }
+
+    #[test]
+    fn who_acts_for_everybody_sees_what_others_wrote_to_each_other() {
+        let project = Project::new();
+        let mut request = SendRequest::new("@bob".parse().unwrap(), "one");
+        request.thread = Some("release-7".into());
+        let one = project.try_send("alice", request).unwrap().message.id;
+        answer(&project, "bob", "@alice", one, "two");
+        assert!(thread(&project, "carol", "release-7").is_empty());
+        let everybody = Context { overview: true, ..context("carol") };
+        let thread = Request::Thread(ThreadRequest { id: "release-7".into() });
+        let reply = block_on(project.operations.call(&everybody, thread)).unwrap();
+        assert_eq!(block_on(reply.events.unwrap().count()), 2);
+        let search = Request::Search(SearchRequest { query: "two".into(), ..SearchRequest::default() });
+        assert_eq!(take(block_on(project.operations.call(&everybody, search)).unwrap(), 9).len(), 1);
+        let read = Request::Read(ReadRequest { ids: vec![one.to_string()], peek: true, token: None });
+        assert!(block_on(project.operations.call(&everybody, read.clone())).is_ok());
+        assert!(project.call("carol", read).is_err());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! `who`: the agents that are known, and whether they are there.
 
-use fmail_api::{AgentRecord, AgentState, AgentView, Error, Notice, NoticeKind, Record, Result, Timestamp};
+use fmail_api::{
+    AgentRecord, AgentState, AgentView, Error, Notice, NoticeKind, Record, RecordKey, Result, Timestamp, WhoRequest,
+};
 use futures::StreamExt;
 
 use crate::Operations;
@@ -8,8 +10,13 @@ use crate::presence::agent_of;
 
 impl Operations {
     /// The agents by name. A record that cannot be understood is left out and told; it hides nobody else.
-    pub(crate) async fn who(&self) -> Result<(Vec<AgentView>, Vec<Notice>)> {
+    pub(crate) async fn who(&self, request: WhoRequest) -> Result<(Vec<AgentView>, Vec<Notice>)> {
         let now = self.clock.now();
+        if let Some(name) = request.name {
+            let record = self.store.get(&RecordKey::agent(&name)).await?;
+            let agent = record.map(|record| view(&record, now)).transpose()?;
+            return Ok((agent.into_iter().collect(), Vec::new()));
+        }
         let (mut agents, mut notices) = (Vec::new(), Vec::new());
         let mut records = self.store.list("agents").await?;
         while let Some(record) = records.next().await {
@@ -33,6 +40,7 @@ fn view(record: &Record, now: Timestamp) -> Result<AgentView> {
         state: AgentState::after(now.since(stored.last_seen)),
         first_seen: stored.first_seen,
         last_seen: stored.last_seen,
+        profile: stored.profile,
     })
 }
 
@@ -40,7 +48,7 @@ fn view(record: &Record, now: Timestamp) -> Result<AgentView> {
 mod tests {
     use std::time::Duration;
 
-    use fmail_api::{AgentState, Expect, RecordKey, Store};
+    use fmail_api::{AgentState, Expect, RecordKey, Store, WhoRequest};
     use futures::executor::block_on;
     use serde_json::json;
 
@@ -54,7 +62,7 @@ mod tests {
         project.send("bob", "task", "second");
         project.clock.advance(Duration::from_secs(100));
         project.send("alice", "task", "third");
-        let (agents, notices) = block_on(project.operations.who()).unwrap();
+        let (agents, notices) = block_on(project.operations.who(WhoRequest::default())).unwrap();
         let shown: Vec<(&str, AgentState)> = agents.iter().map(|one| (one.name.as_str(), one.state)).collect();
         let expected = [("alice", AgentState::Active), ("bob", AgentState::Idle), ("zoe", AgentState::Offline)];
         assert_eq!(shown, expected);
@@ -67,7 +75,7 @@ mod tests {
         project.send("alice", "task", "here");
         let key = RecordKey::agent(&"bob".parse().unwrap());
         block_on(project.store.put(&key, Expect::Absent, json!({"name": 7}), true)).unwrap();
-        let (agents, notices) = block_on(project.operations.who()).unwrap();
+        let (agents, notices) = block_on(project.operations.who(WhoRequest::default())).unwrap();
         assert_eq!(agents.len(), 1);
         assert!(notices[0].text.contains("agents/bob"), "{notices:?}");
     }

@@ -1,19 +1,20 @@
 //! What a transport or a relay may ask of the program that it runs in.
 //!
-//! `projects` lists the ids that are served. `request` runs one operation: its body is an object of the protocol, as
+//! `projects` lists what is served. `find` tells which project an absolute path means. `request` runs one operation: its body is an object of the protocol, as
 //! docs/protocol.md has it, and so are the answer and the events. The context says which project is meant, by `project` or
-//! `root`, and who asks; a transport has to say truly how its peer proved who it is.
+//! `root`, and who asks; a transport has to say truly how its peer proved who it is, and says `overview` only for what it
+//! does for all the agents of a project.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use fmail_abi::{Answer, Service, Work, status};
-use fmail_api::verbs::{encode, method};
+use fmail_api::verbs::{self, FindRequest, ProjectsAnswer, encode, method};
 use fmail_api::{Context, Error, ErrorKind, Host, Principal, ProjectRef, Result};
 use fmail_transports::wire::{self, Style};
 use futures::{FutureExt, StreamExt, stream};
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 /// Serves a host's projects to a plugin.
 pub struct HostService {
@@ -37,19 +38,25 @@ struct Asking {
     root: Option<PathBuf>,
     principal: Option<Principal>,
     session: Option<String>,
+    deadline_ms: Option<u64>,
+    overview: bool,
 }
 
 impl Service for HostService {
     fn call(&self, name: &str, context: &[u8], request: &[u8]) -> Work {
         match name {
             method::PROJECTS => Work::Answer(projects(self.host.clone()).boxed()),
+            method::FIND => match verbs::decode("the request for a project", request) {
+                Ok(asked) => Work::Answer(find(self.host.clone(), asked).boxed()),
+                Err(error) => refused(&error),
+            },
             method::REQUEST => match self.understood(context, request) {
                 Ok((project, context, call)) => run(self.host.clone(), project, context, call),
                 Err(error) => refused(&error),
             },
             other => refused(
                 &Error::new(ErrorKind::Unsupported, format!("the host has no method `{}`", other.escape_debug()))
-                    .help("it has `projects` and `request`"),
+                    .help("it has `projects`, `find` and `request`"),
             ),
         }
     }
@@ -72,15 +79,25 @@ impl HostService {
             principal: asking.principal.unwrap_or_else(|| self.principal.clone()),
             session: asking.session,
             store: call.store.clone(),
-            deadline: None,
+            deadline: asking.deadline_ms.map(|wait| Instant::now() + Duration::from_millis(wait)),
+            overview: asking.overview,
         };
         Ok((project, context, call))
     }
 }
 
 async fn projects(host: Arc<dyn Host>) -> Answer {
-    match host.projects().await {
-        Ok(ids) => Answer { status: status::OK, body: encode(&json!({ "projects": ids })) },
+    let answer = async { Ok(ProjectsAnswer { projects: host.projects().await?, hosted: host.hosted().await? }) };
+    answered(answer.await)
+}
+
+async fn find(host: Arc<dyn Host>, asked: FindRequest) -> Answer {
+    answered(host.find(&asked.path, asked.create).await)
+}
+
+fn answered(answer: Result<impl Serialize>) -> Answer {
+    match answer {
+        Ok(answer) => Answer { status: status::OK, body: encode(&answer) },
         Err(error) => failed(&error),
     }
 }

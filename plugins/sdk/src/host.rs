@@ -1,9 +1,10 @@
 //! What a transport or a relay may ask of the host that it runs in.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use fmail_abi::{Answer, Calls, Items, Peer, status};
-use fmail_api::{Error, Principal, Result, verbs};
+use fmail_api::{Error, HostedProject, Principal, Result, verbs};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,10 @@ pub struct Caller {
     /// So many milliseconds the caller waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
+    /// The caller acts for all the agents of the project, and may see every mailbox. Only for what the plugin does itself:
+    /// a peer that says so of itself must not be believed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overview: bool,
     /// What ties together what was done for one request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
@@ -71,12 +76,25 @@ impl Host {
 
     /// The ids of the projects that are served.
     pub async fn projects(&self) -> Result<Vec<String>> {
-        #[derive(Deserialize)]
-        struct Projects {
-            projects: Vec<String>,
-        }
+        Ok(self.served().await?.projects)
+    }
+
+    /// Every project that [`find`](Host::find) finds: what is served, and what was found before.
+    pub async fn hosted(&self) -> Result<Vec<HostedProject>> {
+        Ok(self.served().await?.hosted)
+    }
+
+    async fn served(&self) -> Result<verbs::ProjectsAnswer> {
         let answer = self.calls.call(&self.peer, verbs::method::PROJECTS, b"", b"{}").await;
-        Ok(verbs::decode::<Projects>("the list of projects", &answer.into_result()?)?.projects)
+        verbs::decode("the list of projects", &answer.into_result()?)
+    }
+
+    /// The project that an absolute path means: [`fmail_api::Host::find`] says which that is. Its `root` then names it in
+    /// a [`Caller`].
+    pub async fn find(&self, path: impl Into<PathBuf>, create: bool) -> Result<HostedProject> {
+        let asked = verbs::encode(&verbs::FindRequest { path: path.into(), create });
+        let answer = self.calls.call(&self.peer, verbs::method::FIND, b"", &asked).await;
+        verbs::decode("the project", &answer.into_result()?)
     }
 
     /// Runs one operation: an object of PROTOCOL.md such as `{"cmd":"send","agent":"alice","to":"task","body":"done"}`.

@@ -26,7 +26,8 @@ pub fn command_of(mark: Mark) -> Option<Operation> {
 }
 
 pub fn inbox(fields: Fields) -> Result<Request> {
-    fields.checked("from", Fields::agent)?.decode().map(Request::Inbox)
+    let fields = fields.checked("from", Fields::agent)?.checked("since", |fields, _| fields.since())?;
+    fields.decode().map(Request::Inbox)
 }
 
 pub fn read(mut fields: Fields) -> Result<Request> {

@@ -64,6 +64,8 @@ fn spelled_out(request: &Request) -> Option<(Operation, Map<String, Value>)> {
         }
         Request::Register(register) => {
             put(&mut fields, "name", json!(register.name));
+            put(&mut fields, "again", json!(register.again));
+            put(&mut fields, "profile", json!(register.profile));
             Operation::Register
         }
         Request::Status(status) => {
@@ -83,9 +85,15 @@ fn spelled_out(request: &Request) -> Option<(Operation, Map<String, Value>)> {
 fn typed(request: &Request) -> Result<(Operation, Map<String, Value>)> {
     Ok(match request {
         Request::Topics => (Operation::Topics, Map::new()),
-        Request::Who => (Operation::Who, Map::new()),
+        Request::Who(who) => (Operation::Who, fields(who)?),
         Request::Gc(gc) => (Operation::Gc, fields(gc)?),
-        Request::Inbox(inbox) => (Operation::Inbox, fields(inbox)?),
+        Request::Inbox(inbox) => {
+            let mut fields = fields(inbox)?;
+            if let Some(from) = &inbox.since {
+                fields.insert("since".into(), since(from).into());
+            }
+            (Operation::Inbox, fields)
+        }
         Request::Count => (Operation::Count, Map::new()),
         Request::Read(read) => (Operation::Read, fields(read)?),
         Request::Mark(mark) => marking(mark)?,
@@ -185,7 +193,8 @@ fn since(since: &Since) -> String {
 #[cfg(test)]
 mod tests {
     use fmail_api::{
-        Cursor, GcRequest, HelloRequest, LogRequest, RegisterRequest, RelayRequest, StatusRequest, WatchRequest,
+        Cursor, GcRequest, HelloRequest, InboxRequest, LogRequest, Profile, RegisterRequest, RelayRequest,
+        StatusRequest, WatchRequest, WhoRequest,
     };
 
     use super::super::parse;
@@ -231,8 +240,20 @@ mod tests {
                 allow_other_dm: false,
             }),
             Request::Topics,
-            Request::Who,
-            Request::Register(RegisterRequest { name: Some("zoe".parse().unwrap()) }),
+            Request::Who(WhoRequest::default()),
+            Request::Who(WhoRequest { name: Some("zoe".parse().unwrap()) }),
+            Request::Register(RegisterRequest { name: Some("zoe".parse().unwrap()), ..RegisterRequest::default() }),
+            Request::Register(RegisterRequest {
+                name: None,
+                again: true,
+                profile: Profile { display: Some("Zoe".into()), model: Some("m".into()), ..Profile::default() },
+            }),
+            Request::Inbox(InboxRequest {
+                thread: Some("t".into()),
+                since: Some(Since::Id("20260110-153000-0001".parse().unwrap())),
+                newest: true,
+                ..InboxRequest::default()
+            }),
             Request::Status(StatusRequest { change: Some(StatusChange::Set("busy".into())) }),
             Request::Status(StatusRequest { change: Some(StatusChange::Clear) }),
             Request::Status(StatusRequest { change: None }),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use fmail_api::{
     AgentName, Error, ErrorKind, GcRequest, HelloRequest, LogRequest, Operation, RegisterRequest, RelayRequest,
-    Request, Result, SendRequest, StatusChange, StatusRequest, Target, WatchRequest,
+    Request, Result, SendRequest, StatusChange, StatusRequest, Target, WatchRequest, WhoRequest,
 };
 use serde_json::Value;
 
@@ -122,7 +122,7 @@ fn request(operation: Operation, mut fields: Fields, agent: &AgentName) -> Resul
         Operation::Relay => Ok(Request::Relay(RelayRequest { since: fields.since()? })),
         Operation::Log => log(fields, agent),
         Operation::Topics => Ok(Request::Topics),
-        Operation::Who => Ok(Request::Who),
+        Operation::Who => Ok(Request::Who(WhoRequest { name: fields.agent("name")? })),
         Operation::Register => register(fields),
         Operation::Status => status(fields),
         Operation::Gc => {
@@ -208,7 +208,8 @@ fn register(mut fields: Fields) -> Result<Request> {
         Some(name) => Some(name.parse()?),
         None => None,
     };
-    Ok(Request::Register(RegisterRequest { name }))
+    let (again, profile) = (fields.or_default("again")?, fields.or_default("profile")?);
+    Ok(Request::Register(RegisterRequest { name, again, profile }))
 }
 
 fn status(mut fields: Fields) -> Result<Request> {

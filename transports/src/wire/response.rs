@@ -17,7 +17,7 @@ pub fn response(context: &Context, request: &Request, mut answer: Map<String, Va
         ),
         Request::Log(_) => Response::Log { more: taken(&mut answer, "more")? },
         Request::Topics => Response::Topics(taken(&mut answer, "topics")?),
-        Request::Who => Response::Agents {
+        Request::Who(_) => Response::Agents {
             agents: taken(&mut answer, "agents")?,
             notices: taken(&mut answer, "notices").unwrap_or_default(),
         },

@@ -169,6 +169,9 @@ fn reading() -> Vec<Exchange> {
         limit: Some(0),
         peek: true,
         claim_seconds: Some(300),
+        thread: Some("t".into()),
+        since: Some(Since::Time("2026-01-10T15:30:00Z".parse().unwrap())),
+        newest: true,
     };
     let ids = vec!["0001".to_string(), "20260110-120000-0002".into()];
     let read = ReadRequest { ids: ids.clone(), peek: false, token: Some("t-1".into()) };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fmail_api::{AgentName, Message, MessageId, Result};
+use fmail_api::{Context, Message, MessageId, Result};
 
 use crate::Operations;
 use crate::find::Found;
@@ -34,9 +34,9 @@ impl ReplyTo {
 }
 
 impl Operations {
-    /// Finds the message that `agent` means by `text`, among those that it may read.
-    pub(super) async fn resolve_reply(&self, agent: &AgentName, text: &str) -> Result<ReplyTo> {
-        Ok(match self.look_for(agent, text).await? {
+    /// Finds the message that the caller means by `text`, among those that it may read.
+    pub(super) async fn resolve_reply(&self, context: &Context, text: &str) -> Result<ReplyTo> {
+        Ok(match self.look_for(context, text).await? {
             Found::Message(message) => ReplyTo::Known(message),
             Found::Nothing(id) => ReplyTo::Unknown(id),
         })

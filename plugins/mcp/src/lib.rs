@@ -1,0 +1,11 @@
+//! MCP Agent Mail over fmail: the tools and resources of the contract, without a transport.
+//!
+//! A transport takes JSON-RPC messages from a client, gives each to [`Server::handle`], and writes what comes back. What
+//! the tools do, they ask of a [`Backend`]: the daemon's projects for the `http` plugin, this machine's for
+//! `fmail mcp serve --stdio`.
+
+mod backend;
+mod server;
+
+pub use backend::{Backend, Caller, Reply};
+pub use server::{Options, Outcome, Peer, Profile, Server};

@@ -1,0 +1,83 @@
+//! From a JSON-RPC message to its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fmail_api::Principal;
+use futures::stream::BoxStream;
+use serde_json::{Value, json};
+
+use crate::Backend;
+
+/// How the server behaves, from the configuration of its transport.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Which tools are offered.
+    pub profile: Profile,
+}
+
+/// A choice of tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// What is needed to send, fetch and acknowledge.
+    Minimal,
+    /// The contract's tools, and what its clients call beside them.
+    #[default]
+    Standard,
+    /// All.
+    Full,
+}
+
+/// Who sent a message, as far as the transport knows.
+#[derive(Debug, Clone, Default)]
+pub struct Peer {
+    /// How the client proved who it is.
+    pub principal: Option<Principal>,
+    /// The session that the message belongs to: a header, or the one client of a pipe.
+    pub session: Option<String>,
+    /// The protocol version that the transport heard of: a header. The message may name another in its `_meta`.
+    pub protocol: Option<String>,
+    /// So long the client waits.
+    pub deadline: Option<Duration>,
+}
+
+/// What a message leads to.
+pub enum Outcome {
+    /// One answer, to be sent back.
+    Answer(Value),
+    /// Nothing to say: it was a notification, or an answer.
+    Accepted,
+    /// Notifications, and at the end perhaps an answer. Dropping it ends the subscription.
+    Stream(BoxStream<'static, Value>),
+}
+
+/// The server. One for all clients.
+pub struct Server {
+    #[expect(dead_code, reason = "the tools ask it")]
+    backend: Arc<dyn Backend>,
+    #[expect(dead_code, reason = "the tools ask it")]
+    options: Options,
+}
+
+impl Server {
+    /// A server over these projects.
+    pub fn new(backend: Arc<dyn Backend>, options: Options) -> Self {
+        Server { backend, options }
+    }
+
+    /// Runs one JSON-RPC message: a request, a notification or an answer. A batch is no message.
+    pub async fn handle(&self, _peer: &Peer, message: Value) -> Outcome {
+        match message.get("id") {
+            None | Some(Value::Null) => Outcome::Accepted,
+            Some(id) => Outcome::Answer(
+                json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}}),
+            ),
+        }
+    }
+
+    /// What the server tells a session by itself: changes of the resources that it has subscribed to. For the stream
+    /// that a client of 2025-11-25 and before opens with GET, and for a pipe.
+    pub fn notifications(&self, _peer: &Peer) -> BoxStream<'static, Value> {
+        Box::pin(futures::stream::pending())
+    }
+}

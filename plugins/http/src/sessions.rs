@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -87,6 +88,7 @@ pub fn listen(front: &Front, link: Link, request: &Request) -> Response<Body> {
         keep_alive: (front.config.keep_alive, events::COMMENT),
         gone: link.gone,
         over,
+        rest: Duration::ZERO,
         farewell: None,
     }
     .answer(media::EVENTS)

@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::Response;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
-use fmail_plugin::futures::future::select_all;
 use fmail_plugin::futures::stream::{self, BoxStream};
 use fmail_plugin::futures::{FutureExt, StreamExt};
 use fmail_plugin::serde_json::Value;
@@ -28,8 +27,8 @@ pub struct Streaming {
     pub keep_alive: (Duration, &'static str),
     /// Goes up when the client has closed its side.
     pub gone: Flag,
-    /// Goes up when the daemon ends, or the session.
-    pub over: Vec<Flag>,
+    /// Goes up when the daemon ends.
+    pub ending: Flag,
     /// So long it may go on then, to come to its own end.
     pub rest: Duration,
     /// What is sent last if it does not.
@@ -64,7 +63,7 @@ impl Streaming {
             tokio::select! {
                 biased;
                 () = raised(&mut self.gone) => return Next::End(None),
-                () = any_raised(&mut self.over) => *end = Some(Instant::now() + self.rest),
+                () = raised(&mut self.ending) => *end = Some(Instant::now() + self.rest),
                 text = self.texts.next() => return text.map_or(Next::End(None), Next::Text),
                 () = sleep(time) => return Next::Text(sign.to_string()),
             }
@@ -81,11 +80,6 @@ impl Streaming {
 enum Next {
     Text(String),
     End(Option<String>),
-}
-
-/// Waits until one of the flags is up.
-async fn any_raised(flags: &mut [Flag]) {
-    select_all(flags.iter_mut().map(|flag| raised(flag).boxed())).await;
 }
 
 /// A message as one event.

@@ -68,7 +68,7 @@ async fn answer(front: &Front, link: Link, caller: &Caller, text: String) -> Res
         texts: stream::iter([first]).chain(objects.map(|object| object + "\n")).boxed(),
         keep_alive: (front.config.keep_alive, events::PING),
         gone: link.gone,
-        over: vec![front.ending.clone()],
+        ending: front.ending.clone(),
         rest: REST,
         farewell: Some(farewell),
     }

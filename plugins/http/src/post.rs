@@ -54,7 +54,7 @@ async fn answered(front: &Front, link: Link, request: Request) -> Result<Respons
                 texts: messages.map(|message| events::event(&message)).boxed(),
                 keep_alive: (front.config.keep_alive, events::COMMENT),
                 gone: link.gone,
-                over: vec![front.ending.clone()],
+                ending: front.ending.clone(),
                 rest: Duration::ZERO,
                 farewell: Some(events::event(&farewell)),
             }

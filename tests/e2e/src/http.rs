@@ -206,6 +206,16 @@ impl Http {
         }
     }
 
+    /// Everything that still comes, until the daemon closes.
+    #[track_caller]
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Err(error) = self.reader.read_to_end(&mut bytes) {
+            assert!(!late(&error), "nothing from the daemon in {DEADLINE:?}");
+        }
+        bytes
+    }
+
     /// The next line, without its end; nothing when the connection has ended.
     #[track_caller]
     fn line(&mut self) -> Option<String> {

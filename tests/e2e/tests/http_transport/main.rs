@@ -1,11 +1,13 @@
 //! A transport that is a plugin: `http` in a real daemon, spoken to with raw bytes by a client that knows nothing of its code.
 
 mod ending;
+mod fuzz;
 mod idle;
 mod letting_in;
 mod limits;
 mod messages;
 mod operations;
+mod outage;
 mod places;
 mod slow;
 mod streams;

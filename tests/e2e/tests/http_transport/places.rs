@@ -57,26 +57,6 @@ fn it_lives_and_is_ready() {
 }
 
 #[test]
-fn a_store_that_does_not_answer_is_not_ready_and_told_why() {
-    // The script's file decides whether it works: it is there when the daemon starts, and gone later.
-    let sandbox = fmail_e2e::Sandbox::new();
-    let script = sandbox.outside().join("mail.py");
-    std::fs::copy(fmail_e2e::workspace().join("plugins/examples/exec-gc/mail.py"), &script).unwrap();
-    let section = format!("[mail.plugin.exec.config]\ncommand = [{script:?}]");
-    let lines = format!("\n{section}");
-    let server = MailServer::in_sandbox(sandbox, "store = \"exec\"", &lines);
-    let mut http = server.connect();
-    let ready = http.request("GET", "/health/readiness", &[], b"");
-    assert_eq!(ready.status(), 200, "{ready:?}");
-    std::fs::remove_file(&script).unwrap();
-    let ready = http.request("GET", "/health/readiness", &[], b"");
-    assert_eq!((ready.status(), &ready.json()["status"]), (503, &json!("unavailable")), "{ready:?}");
-    let detail = ready.json()["detail"].to_string();
-    assert!(detail.contains("mail.py"), "{detail}");
-    assert_eq!(http.request("GET", "/health/liveness", &[], b"").status(), 200);
-}
-
-#[test]
 fn who_looks_for_oauth_is_told_in_json_that_there_is_none() {
     let server = MailServer::configured("token = \"correct-horse-battery-staple-0042\"");
     let mut http = server.connect();

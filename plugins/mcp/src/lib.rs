@@ -24,4 +24,5 @@ mod tools;
 mod visit;
 
 pub use backend::{Backend, Caller, Reply};
+pub use revision::versions;
 pub use server::{Options, Outcome, Peer, Profile, Server};

@@ -261,6 +261,11 @@ pub(crate) fn letter(event: &mut Value) -> Result<Letter, Error> {
     Ok(Letter { message, state, standing })
 }
 
+/// Whether an answer says that its limit left something out.
+pub(crate) fn has_more(answer: &Map<String, Value>) -> bool {
+    answer.get("more").is_some_and(|more| *more == Value::Bool(true))
+}
+
 /// A field of an answer.
 pub(crate) fn taken<T: DeserializeOwned>(answer: &mut Map<String, Value>, name: &str) -> Result<T> {
     field(answer, name).map_err(Failure::from)

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 
 use crate::config::Config;
 use crate::media;
-use crate::refusal::{Refusal, code};
+use crate::refusal::{Refusal, code, quoted};
 
 /// The body of a request.
 pub async fn read(config: &Config, headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
@@ -53,17 +53,17 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
         let error = Error::new(ErrorKind::InvalidRequest, message).help(help);
         Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, code::INVALID_REQUEST, error)
     };
-    let shown = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let said = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     if !media::is_json(headers) {
-        let found = shown(CONTENT_TYPE).unwrap_or_default();
+        let found = quoted(&said(CONTENT_TYPE).unwrap_or_default());
         return Err(unsupported(
-            format!("the request has the Content-Type {found:?}"),
+            format!("the request has the Content-Type {found}"),
             "send application/json, or no Content-Type",
         ));
     }
-    match shown(CONTENT_ENCODING) {
+    match said(CONTENT_ENCODING) {
         Some(encoding) if !encoding.eq_ignore_ascii_case("identity") => Err(unsupported(
-            format!("the request has the Content-Encoding {encoding:?}"),
+            format!("the request has the Content-Encoding {}", quoted(&encoding)),
             "send it as it is, without compression",
         )),
         _ => Ok(()),

@@ -18,7 +18,7 @@ use crate::connection::Link;
 use crate::front::Front;
 use crate::host_name::HostName;
 use crate::origin::Origin;
-use crate::refusal::{Form, Refusal};
+use crate::refusal::{Form, Refusal, quoted};
 use crate::token::{self, Wrong};
 
 /// What a page may send beside what every page may.
@@ -78,7 +78,7 @@ fn host(config: &Config, link: &Link, uri: &Uri, headers: &HeaderMap) -> Result<
         if !known {
             return Err(Refusal::denied(
                 StatusCode::FORBIDDEN,
-                &format!("the request is for the host {text:?}, which is not served here"),
+                &format!("the request is for the host {}, which is not served here", quoted(text)),
                 "use localhost or the address itself, or put the name into `hosts` in the section of the plugin `http`",
             ));
         }
@@ -97,10 +97,10 @@ fn page(config: &Config, headers: &HeaderMap) -> Result<Option<HeaderValue>, Ref
     if origins.next().is_none() && origin.is_some_and(|origin| config.origins.contains(&origin)) {
         return Ok(Some(first.clone()));
     }
-    let shown = String::from_utf8_lossy(first.as_bytes());
+    let shown = quoted(&String::from_utf8_lossy(first.as_bytes()));
     Err(Refusal::denied(
         StatusCode::FORBIDDEN,
-        &format!("the page {shown:?} may not ask here"),
+        &format!("the page {shown} may not ask here"),
         "put its origin into `origins` in the section of the plugin `http`",
     ))
 }

@@ -19,7 +19,7 @@ use crate::backend::{Backend, Daemon};
 use crate::config::{Config, OPERATIONS};
 use crate::connection::Link;
 use crate::flag::Flag;
-use crate::refusal::{Form, Refusal, code, in_json};
+use crate::refusal::{Form, Refusal, code, in_json, quoted};
 use crate::{door, health, operations, post, sessions};
 
 /// What we call ourselves.
@@ -81,7 +81,8 @@ async fn mcp(State(front): State<Arc<Front>>, Extension(link): Extension<Link>, 
 
 /// A method that a place does not have.
 pub fn not_allowed(method: &Method, allowed: &'static str) -> Refusal {
-    let error = Error::invalid(format!("{method} is not served here")).help(format!("use one of {allowed}"));
+    let error =
+        Error::invalid(format!("{} is not served here", quoted(method.as_str()))).help(format!("use one of {allowed}"));
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, code::REFUSED, error)
         .header(axum::http::header::ALLOW, HeaderValue::from_static(allowed))
 }
@@ -92,7 +93,7 @@ async fn only_get(request: Request) -> Response<Body> {
 
 async fn nothing_here(State(front): State<Arc<Front>>, request: Request) -> Response<Body> {
     let help = format!("MCP is served at {}, health at /health/readiness", front.config.path);
-    let error = Error::not_found(format!("Not Found: there is nothing at {}", request.uri().path())).help(help);
+    let error = Error::not_found(format!("Not Found: there is nothing at {}", quoted(request.uri().path()))).help(help);
     Refusal::new(StatusCode::NOT_FOUND, code::REFUSED, error).answer(Form::Plain)
 }
 

@@ -39,6 +39,7 @@ impl HostName {
         if text.starts_with('[') != matches!(address, Some(IpAddr::V6(_))) {
             return None;
         }
+        let address = address.map(|address| address.to_canonical());
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
         if address.is_none() && (name.is_empty() || !name.bytes().all(plain)) {
@@ -62,12 +63,13 @@ impl HostName {
 
     /// Whether it is this address.
     pub fn is_address(&self, address: IpAddr) -> bool {
-        self.address == Some(address)
+        self.address == Some(address.to_canonical())
     }
 
     /// Whether this entry of the configuration allows that host. Without a port it allows all.
     pub fn covers(&self, host: &HostName) -> bool {
-        self.name == host.name && self.address == host.address && (self.port.is_none() || self.port == host.port)
+        let same = if self.address.is_some() { self.address == host.address } else { self.name == host.name };
+        same && (self.port.is_none() || self.port == host.port)
     }
 }
 
@@ -89,6 +91,14 @@ mod tests {
         for text in ["[localhost]", "[127.0.0.1]", "[::1]x", "a/b", "a,b"] {
             assert_eq!(HostName::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn an_address_is_the_same_in_either_family() {
+        let host = HostName::parse("[::ffff:10.0.0.1]:80").unwrap();
+        assert!(host.is_address("10.0.0.1".parse().unwrap()) && host.covers(&HostName::parse("10.0.0.1:80").unwrap()));
+        assert!(HostName::parse("10.0.0.1").unwrap().is_address("::ffff:10.0.0.1".parse().unwrap()));
+        assert!(HostName::parse("[::ffff:127.0.0.1]").unwrap().is_loopback());
     }
 
     #[test]

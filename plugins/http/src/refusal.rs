@@ -49,21 +49,24 @@ impl Form {
     }
 }
 
-/// Why a request is not served.
+/// Why a request is not served. Boxed: it is large, and most requests have none.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct Refusal(Box<Reason>);
+
+#[derive(Debug)]
+struct Reason {
     status: StatusCode,
     code: i64,
     error: Error,
     id: Value,
-    more: Option<Value>,
+    data: Option<Value>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Refusal {
     /// With this status; JSON-RPC has a code of its own.
     pub fn new(status: StatusCode, code: i64, error: Error) -> Refusal {
-        Refusal { status, code, error, id: Value::Null, more: None, headers: Vec::new() }
+        Refusal(Box::new(Reason { status, code, error, id: Value::Null, data: None, headers: Vec::new() }))
     }
 
     /// A request that nobody can serve.
@@ -79,7 +82,7 @@ impl Refusal {
     /// With a header.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Refusal {
-        self.headers.push((name, value));
+        self.0.headers.push((name, value));
         self
     }
 
@@ -92,43 +95,44 @@ impl Refusal {
     /// To the request with this id.
     #[must_use]
     pub fn to(mut self, id: Value) -> Refusal {
-        self.id = id;
+        self.0.id = id;
         self
     }
 
     /// With `data` in the error of JSON-RPC.
     #[must_use]
     pub fn data(mut self, data: Value) -> Refusal {
-        self.more = Some(data);
+        self.0.data = Some(data);
         self
     }
 
     /// The code of JSON-RPC.
     #[cfg(test)]
     pub fn code(&self) -> i64 {
-        self.code
+        self.0.code
     }
 
     /// What goes into the log.
     pub fn reason(&self) -> &str {
-        self.error.message()
+        self.0.error.message()
     }
 
     /// As the answer at a place.
     pub fn answer(self, form: Form) -> Response<Body> {
+        let Reason { status, code, error, id, data, headers } = *self.0;
         let body = match form {
             Form::JsonRpc => {
-                let mut error = json!({"code": self.code, "message": sentence(&self.error)});
-                if let Some(data) = self.more {
-                    error["data"] = data;
+                let mut told = json!({"code": code, "message": sentence(&error)});
+                if let Some(data) = data {
+                    told["data"] = data;
                 }
-                json!({"jsonrpc": "2.0", "id": self.id, "error": error})
+                json!({"jsonrpc": "2.0", "id": id, "error": told})
             }
-            Form::Operation => json!({"ok": false, "error": self.error}),
-            Form::Plain => json!({"detail": sentence(&self.error)}),
+            Form::Operation => json!({"ok": false, "error": error}),
+            Form::Plain => json!({"detail": sentence(&error)}),
         };
-        let mut response = in_json(self.status, &body);
-        response.headers_mut().extend(self.headers);
+        let mut response = in_json(status, &body);
+        response.headers_mut().extend(headers);
         response
     }
 }
@@ -139,6 +143,15 @@ pub fn in_json(status: StatusCode, body: &Value) -> Response<Body> {
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media::JSON));
     response
+}
+
+/// A text of a client's, as an error shows it: the beginning of a long one, and how long it is.
+pub fn quoted(text: &str) -> String {
+    const MOST: usize = 120;
+    match text.char_indices().nth(MOST) {
+        None => format!("{text:?}"),
+        Some((end, _)) => format!("{:?} and so on, {} characters", &text[..end], text.chars().count()),
+    }
 }
 
 /// What went wrong and what to do, in one text: MCP has no place for the second.

@@ -11,13 +11,14 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use fmail_mcp::Peer;
 use fmail_plugin::Error;
 use fmail_plugin::futures::StreamExt;
+use fmail_plugin::serde_json::Value;
 
 use crate::connection::Link;
 use crate::events::{self, Streaming};
 use crate::front::{Front, not_allowed};
 use crate::media::{self, Accepts};
 use crate::refusal::{Form, Refusal};
-use crate::standard_headers::{SESSION, single};
+use crate::standard_headers::{SESSION, STATELESS, protocol, single};
 
 /// A session's name has at most so many characters.
 const LENGTH: usize = 128;
@@ -48,11 +49,14 @@ pub fn listen(front: &Front, link: Link, request: &Request) -> Response<Body> {
     if !Accepts::of(request.headers()).events {
         return not_allowed(request.method(), "GET, POST, DELETE").answer(Form::JsonRpc);
     }
-    let session = match named(request.headers()) {
-        Ok(session) => session,
-        Err(refusal) => return refusal.answer(Form::JsonRpc),
+    let (session, protocol) = match (named(request.headers()), protocol(request.headers(), &Value::Null)) {
+        (Ok(session), Ok(protocol)) => (session, protocol),
+        (Err(refusal), _) | (_, Err(refusal)) => return refusal.answer(Form::JsonRpc),
     };
-    let peer = Peer { principal: Some(front.principal()), session, protocol: None, deadline: None };
+    if protocol.as_deref().is_some_and(|version| version >= STATELESS) {
+        return not_allowed(request.method(), "POST").answer(Form::JsonRpc);
+    }
+    let peer = Peer { principal: Some(front.principal()), session, protocol, deadline: None };
     Streaming {
         texts: front.server.notifications(&peer).map(|message| events::event(&message)).boxed(),
         keep_alive: (front.config.keep_alive, events::COMMENT),

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderName};
 use fmail_plugin::serde_json::{Value, json};
 use fmail_plugin::{Error, ErrorKind};
 
-use crate::refusal::{Refusal, code};
+use crate::refusal::{Refusal, code, quoted};
 
 /// The version that a client speaks.
 pub const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -34,8 +34,12 @@ pub fn protocol(headers: &HeaderMap, message: &Value) -> Result<Option<String>, 
     if known.contains(&version) {
         return Ok(Some(version.to_string()));
     }
-    let error =
-        Error::invalid(format!("Unsupported protocol version: {version}. Supported versions: {}", known.join(", ")));
+    let shown = quoted(version);
+    let error = Error::invalid(format!(
+        "Unsupported protocol version: {}. Supported versions: {}",
+        shown.trim_matches('"'),
+        known.join(", ")
+    ));
     let refusal = Refusal::new(axum::http::StatusCode::BAD_REQUEST, code::UNSUPPORTED_VERSION, error);
     Err(refusal.data(json!({"supported": known, "requested": version})))
 }
@@ -46,7 +50,7 @@ pub fn check(headers: &HeaderMap, message: &Value) -> Result<(), Refusal> {
     if let Some(named) = single(headers, &METHOD)?
         && named != method
     {
-        return Err(mismatch(format!("the header Mcp-Method says {named:?}, and the message says {method:?}")));
+        return Err(contradicted("Mcp-Method", named, method));
     }
     let key = match method {
         "tools/call" | "prompts/get" => "name",
@@ -56,7 +60,7 @@ pub fn check(headers: &HeaderMap, message: &Value) -> Result<(), Refusal> {
     let (named, said) = (single(headers, &NAME)?, message["params"][key].as_str());
     match (named, said) {
         (Some(named), Some(said)) if named != said && named != wrapped(said) => {
-            Err(mismatch(format!("the header Mcp-Name says {named:?}, and the message says {said:?}")))
+            Err(contradicted("Mcp-Name", named, said))
         }
         _ => Ok(()),
     }
@@ -71,6 +75,10 @@ pub fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'
         (_, Some(_)) => Err(mismatch(format!("the header {name} comes more than once"))),
         (Err(_), None) => Err(mismatch(format!("the header {name} has characters that no header has"))),
     }
+}
+
+fn contradicted(header: &str, named: &str, said: &str) -> Refusal {
+    mismatch(format!("the header {header} says {}, and the message says {}", quoted(named), quoted(said)))
 }
 
 fn mismatch(message: String) -> Refusal {

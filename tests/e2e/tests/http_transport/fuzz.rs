@@ -33,6 +33,8 @@ const LINES: &[&str] = &[
     "DELETE /mcp HTTP/1.1",
     "GET /health/readiness HTTP/1.1",
     "OPTIONS /mcp/ HTTP/1.1",
+    "OPTIONS * HTTP/1.1",
+    "CONNECT localhost:80 HTTP/1.1",
     "POST http://localhost/mcp/?a=b HTTP/1.1",
 ];
 

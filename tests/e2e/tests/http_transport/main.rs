@@ -1,5 +1,6 @@
 //! A transport that is a plugin: `http` in a real daemon, spoken to with raw bytes by a client that knows nothing of its code.
 
+mod document;
 mod ending;
 mod fuzz;
 mod idle;

@@ -241,3 +241,27 @@ fn initialize_is_answered_with_a_session_but_none_is_needed() {
     );
     assert_eq!((discover.status(), discover.header("mcp-session-id")), (200, None), "{discover:?}");
 }
+
+#[test]
+fn the_profile_says_which_tools_are_offered() {
+    let count = |lines: &str| {
+        let listed = MailServer::configured(lines).client().result("tools/list", json!({}));
+        listed["tools"].as_array().map(Vec::len).unwrap_or_else(|| panic!("{listed}"))
+    };
+    let (minimal, standard, full) = (count("profile = \"minimal\""), count(""), count("profile = \"full\""));
+    assert!(minimal == 6 && minimal < standard && standard < full, "{minimal} {standard} {full}");
+}
+
+#[test]
+fn what_a_client_says_is_quoted_and_not_repeated_at_any_length() {
+    let server = MailServer::start();
+    let long = "x".repeat(20_000);
+    for headers in [[("Host", long.as_str())], [("Origin", &long)], [("Content-Type", &long)], [("Mcp-Method", &long)]]
+    {
+        let answer = server.connect().request("POST", "/mcp/", &headers, ping(1).to_string().as_bytes());
+        assert!((400..500).contains(&answer.status()), "{answer:?}");
+        assert!(answer.body.len() < 1_000 && answer.text().contains("20000 characters"), "{}", answer.text());
+    }
+    let answer = server.connect().post(&format!("/{long}"), &[], &ping(1));
+    assert!(answer.status() == 404 && answer.body.len() < 1_000, "{answer:?}");
+}

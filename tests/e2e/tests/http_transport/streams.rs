@@ -43,6 +43,10 @@ fn a_stream_without_a_session_stays_open_and_silent() {
     let server = MailServer::configured("keep_alive_seconds = 1");
     let mut stream = server.connect().stream("GET", "/mcp/", &[("Accept", "text/event-stream")], b"");
     assert!(stream.comment().is_some());
+    // From 2026-07-28 on there is no such stream, and what is asked of it is a request.
+    let newest = [("Accept", "text/event-stream"), ("MCP-Protocol-Version", "2026-07-28")];
+    let answer = server.connect().request("GET", "/mcp/", &newest, b"");
+    assert_eq!((answer.status(), answer.header("allow")), (405, Some("POST")));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! answer; it knows no store by name. Standard output carries data and nothing else; notes and errors go to standard
 //! error, each line of theirs beginning with `fmail: `.
 
+mod agent_files;
 mod body;
 mod commands;
 mod connected;

@@ -3,9 +3,6 @@
 mod advice;
 mod change;
 mod entries;
-mod file;
-mod json;
-mod record;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -19,8 +16,8 @@ use serde_json::{Value, json};
 
 use self::change::{Change, Done};
 use self::entries::Settings;
-use self::file::SettingsFile;
 use self::target::{ScopeFlags, scopes};
+use crate::agent_files::SettingsFile;
 use crate::examples::{Example, example, help};
 use crate::inject::HookAgent;
 use crate::output::{Outcome, Output, Stop, note};

@@ -6,6 +6,7 @@
 //! error, each line of theirs beginning with `fmail: `.
 
 mod agent_files;
+mod agent_mail;
 mod body;
 mod commands;
 mod connected;

@@ -136,8 +136,14 @@ fn real_directory(path: &Path) -> Result<PathBuf> {
 }
 
 /// The error about a file that is left as it is.
-pub(crate) fn refused(path: &Path, why: &str) -> Error {
+fn refused(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, format!("{} {why}; nothing was changed", path.display()))
+}
+
+/// The error with the file that it is about.
+pub(crate) fn in_file(path: &Path, error: &Error) -> Error {
+    Error::new(error.kind(), format!("{} cannot be used: {}; nothing was changed", path.display(), error.message()))
+        .help(error.help_text().unwrap_or("repair the file; its agent could not use it either"))
 }
 
 fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {

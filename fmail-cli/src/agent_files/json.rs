@@ -117,6 +117,11 @@ impl Document {
         Ok(Document { blank, root, text })
     }
 
+    /// What a part of the text says.
+    pub(crate) fn value(&self, node: &Node) -> Option<Value> {
+        serde_json::from_str(&self.blank[node.span.clone()]).ok()
+    }
+
     /// The text with another part at the end of a container: an element, or a member when there is a key.
     pub(crate) fn with(&self, container: &Node, depth: usize, key: Option<&str>, value: &Value) -> String {
         let style = self.style();

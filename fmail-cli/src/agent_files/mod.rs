@@ -8,5 +8,5 @@ pub(crate) mod json;
 pub(crate) mod places;
 mod record;
 
-pub(crate) use file::SettingsFile;
+pub(crate) use file::{SettingsFile, in_file};
 pub(crate) use record::{Place, Record};

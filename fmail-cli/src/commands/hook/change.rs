@@ -1,14 +1,13 @@
 //! Installing and removing, as changes of one file.
 
 use std::fs;
-use std::path::Path;
 
 use fmail_api::{Error, Result};
 use fmail_host::Environment;
 
 use super::entries::{Entry, Settings, Traces};
 use super::target::{Scope, file};
-use crate::agent_files::{Place, Record, SettingsFile};
+use crate::agent_files::{Place, Record, SettingsFile, in_file};
 use crate::inject::HookAgent;
 
 /// A file that may be changed.
@@ -109,10 +108,4 @@ impl Change {
         let text = (!gone).then(|| left.text().to_string());
         Ok(Done { changed: true, entries: Vec::new(), text })
     }
-}
-
-/// The error with the file that it is about.
-pub(super) fn in_file(path: &Path, error: &Error) -> Error {
-    Error::new(error.kind(), format!("{} cannot be used: {}; nothing was changed", path.display(), error.message()))
-        .help("repair the file; its agent could not use it either")
 }

@@ -111,7 +111,9 @@ fn typed_kind(name: &str) -> Option<ErrorKind> {
     let own = ErrorKind::from_code(&name.to_ascii_lowercase());
     own.or(match name {
         "FILE_RESERVATION_CONFLICT" => Some(ErrorKind::Conflict),
-        "NOT_FOUND" | "RECIPIENT_NOT_FOUND" => Some(ErrorKind::NotFound),
+        "INVALID_PROJECT_KEY" => Some(ErrorKind::InvalidProject),
+        "UNKNOWN_RESOURCE" => Some(ErrorKind::NotFound),
+        name if name.ends_with("NOT_FOUND") => Some(ErrorKind::NotFound),
         _ => None,
     })
 }
@@ -175,6 +177,8 @@ mod tests {
         };
         check(typed("FILE_RESERVATION_CONFLICT"), ErrorKind::Conflict, "m");
         check(typed("NOT_FOUND"), ErrorKind::NotFound, "m");
+        check(typed("AGENT_NOT_FOUND"), ErrorKind::NotFound, "m");
+        check(typed("INVALID_PROJECT_KEY"), ErrorKind::InvalidProject, "m");
         check(typed("UNAVAILABLE"), ErrorKind::Unavailable, "m");
         check(typed("denied"), ErrorKind::Denied, "m");
         check(typed("SOMETHING_ELSE"), ErrorKind::InvalidRequest, "m");

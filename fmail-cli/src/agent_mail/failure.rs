@@ -44,6 +44,11 @@ pub(super) fn transport(address: &Address, error: ureq::Error, time: Duration) -
     let url = &address.url;
     let unavailable = |why: String| Error::new(ErrorKind::Unavailable, why);
     match error {
+        ureq::Error::Io(error) if encryption(&error).is_some() => transport(
+            address,
+            encryption(&error).cloned().map_or(ureq::Error::ConnectionFailed, ureq::Error::Rustls),
+            time,
+        ),
         ureq::Error::Timeout(phase) => {
             let error = Error::new(ErrorKind::Timeout, format!("{url} did not answer within {time:?}"))
                 .help("allow it more with --timeout");
@@ -70,15 +75,25 @@ pub(super) fn transport(address: &Address, error: ureq::Error, time: Duration) -
         ureq::Error::HostNotFound => Failed::before(
             unavailable(format!("there is no host of this name: {url}")).help("look at AGENT_MAIL_BASE_URL"),
         ),
-        ureq::Error::Rustls(error) => Failed::before(
-            unavailable(format!("no encrypted connection to {url}: {error}"))
-                .help("a certificate that the system does not know can be named by SSL_CERT_FILE"),
-        ),
+        ureq::Error::Rustls(error) => {
+            let help = match &error {
+                rustls::Error::InvalidCertificate(_) => {
+                    "a certificate that the system does not know can be named by SSL_CERT_FILE"
+                }
+                _ => "look whether the server speaks https there, or http",
+            };
+            Failed::before(unavailable(format!("no encrypted connection to {url}: {error}")).help(help))
+        }
         ureq::Error::Tls(why) => Failed::before(unavailable(format!("no encrypted connection to {url}: {why}"))),
         ureq::Error::ConnectionFailed => Failed::before(unavailable(format!("{url} cannot be reached"))),
         // What is said in these places is no HTTP, or not what HTTP allows.
         other => Failed::midway(not_mcp(address, &format!("its answer is not understood ({other})"))),
     }
+}
+
+/// What is wrong with the encryption, when that is why nothing could be read.
+fn encryption(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
 /// The server refused by an HTTP status.

@@ -6,6 +6,7 @@
 mod binary;
 pub mod checker;
 mod daemon;
+pub mod fake_server;
 mod footprint;
 mod plugins;
 mod process;

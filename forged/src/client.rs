@@ -109,7 +109,8 @@ impl Served {
 impl Client for Served {
     async fn call(&self, context: &Context, request: Request) -> Result<Reply> {
         self.check(context, &request)?;
-        let watches = matches!(request, Request::Watch(_));
+        // What the daemon does for all agents makes none of them present.
+        let watches = matches!(request, Request::Watch(_)) && !context.overview;
         let (operations, caller, busy) = (self.operations.clone(), context.clone(), self.busy.clone());
         let turn = self.turns.clone().acquire_owned().await;
         let turn = turn.map_err(|_| Error::internal("the project takes no operations any more"))?;

@@ -141,7 +141,7 @@ pub(crate) enum Command {
     /// Writes `fmail check --inject` into the hooks of Claude Code, Codex or Gemini CLI. What is in those files stays, and
     /// `uninstall` brings them back to the byte.
     Hook(hook::Hook),
-    /// Agent Mail over MCP: a client, and the set-up of agents
+    /// Agent Mail over MCP: a client, a server, and the set-up of agents
     ///
     /// Talks to any Agent Mail server, ours (forged with the transport http) or another, and connects Claude Code, Codex and
     /// Gemini CLI with it. docs/mcp.md has it all.

@@ -19,6 +19,7 @@ mod identity;
 mod inject;
 mod leases;
 mod mail;
+mod mcp_server;
 mod names;
 mod output;
 mod paths;

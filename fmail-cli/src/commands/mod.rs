@@ -54,7 +54,7 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
         Command::Init(command) => command.run(environment, &set),
         Command::Guard(command) => command.run(&environment, &set),
         Command::Hook(command) => command.run(&environment),
-        Command::Mcp(command) => command.run(&environment),
+        Command::Mcp(command) => command.run(&environment, &set),
         Command::Config(command) => command.run(environment, &set),
         Command::Trust(command) => command.run(&environment),
         Command::Store(command) => command.run(&environment, &set),

@@ -3,6 +3,7 @@
 mod call;
 mod configuration;
 mod read;
+mod serve;
 mod tools;
 
 use clap::{Args, Subcommand};
@@ -37,6 +38,11 @@ enum Action {
     Call(call::Call),
     /// Read a resource
     Read(read::Read),
+    /// Be an MCP server on standard input and output, for clients that start theirs themselves
+    ///
+    /// Needs no daemon and no set-up. Projects are named by their absolute paths, as the tools take them. Ends when its input
+    /// does, after the last answer.
+    Serve(serve::Serve),
     /// Print the entry for an agent's configuration
     Config(configuration::Config),
     /// Write the entry into an agent's configuration
@@ -50,11 +56,12 @@ enum Action {
 }
 
 impl Mcp {
-    pub(crate) fn run(self, environment: &Environment) -> Outcome {
+    pub(crate) fn run(self, environment: &Environment, set: &[String]) -> Outcome {
         match self.action {
             Action::Tools(command) => command.run(environment),
             Action::Call(command) => command.run(environment),
             Action::Read(command) => command.run(environment),
+            Action::Serve(command) => command.run(environment, set),
             Action::Config(command) => command.run(environment),
             Action::Install(command) => command.run(environment),
             Action::Uninstall(command) => command.run(environment),

@@ -12,10 +12,13 @@ mod methods;
 mod names;
 mod near;
 mod posting;
+mod resources;
 mod revision;
 mod rows;
 mod rpc;
 mod server;
+mod subscriptions;
+mod summary;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod threads;
@@ -24,4 +27,5 @@ mod tools;
 mod visit;
 
 pub use backend::{Backend, Caller, Reply};
+pub use revision::versions;
 pub use server::{Options, Outcome, Peer, Profile, Server};

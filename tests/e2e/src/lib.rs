@@ -8,6 +8,8 @@ pub mod checker;
 mod daemon;
 pub mod fake_server;
 mod footprint;
+pub mod http;
+pub mod mcp;
 mod plugins;
 mod process;
 mod random;

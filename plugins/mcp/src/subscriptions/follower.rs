@@ -70,6 +70,7 @@ impl Follower {
         subscriptions: &[Subscription],
         places: &BTreeMap<PathBuf, Place>,
     ) -> Result<()> {
+        self.changed.retain(|uri| subscriptions.iter().any(|one| one.uri == *uri));
         self.watches.retain(|root, _| subscriptions.iter().any(|one| one.project.hosted.root == *root));
         for one in subscriptions {
             let root = &one.project.hosted.root;

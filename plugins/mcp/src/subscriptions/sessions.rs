@@ -169,14 +169,15 @@ impl Listening {
                 return Some(uri);
             }
             self.remember()?;
-            let happening = match select(self.follower.happening().boxed(), self.woken.next()).await {
-                Either::Left((happening, _)) => happening,
-                Either::Right((Some(()), _)) => {
+            // Asked first: what was unsubscribed from is not told any more.
+            let happening = match select(self.woken.next(), self.follower.happening().boxed()).await {
+                Either::Right((happening, _)) => happening,
+                Either::Left((Some(()), _)) => {
                     self.stale = true;
                     continue;
                 }
                 // A newer stream has taken over, or the session is over.
-                Either::Right((None, _)) => return None,
+                Either::Left((None, _)) => return None,
             };
             let (root, place) = self.follower.take_in(happening, &self.subscriptions).await.ok()?;
             self.heard.extend(place.map(|place| (root, place)));

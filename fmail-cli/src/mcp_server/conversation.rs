@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::input::{self, LONGEST, Line};
 use super::output;
@@ -26,6 +26,9 @@ const AT_A_TIME: usize = 256;
 const GRACE: Duration = Duration::from_secs(3);
 /// How long a client may take to read the last lines then.
 const PARTING: Duration = Duration::from_secs(1);
+
+/// How long to wait before changes are watched for again.
+const AGAIN: Duration = Duration::from_secs(1);
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
@@ -75,7 +78,7 @@ impl Conversation {
         let mut lines = input::lines()?;
         let (output, mut written) = output::lines()?;
         let mut gone = readers_end()?;
-        self.forward(self.server.notifications(&self.peer), &output, None);
+        self.tell_changes(&output);
         let end = loop {
             let room = self.requests.len() < AT_A_TIME;
             tokio::select! {
@@ -174,7 +177,7 @@ impl Conversation {
         let task = done.as_ref().map_or_else(JoinError::id, |(task, _)| *task);
         let id = self.ids.remove(&task).map(|(id, _)| id).unwrap_or_default();
         match done {
-            Ok((_, Some(messages))) => self.forward(messages, output, Some(&id)),
+            Ok((_, Some(messages))) => self.forward(messages, output, &id),
             Err(error) if error.is_panic() && !id.is_null() => {
                 let text = "Internal error: this is a defect of fmail; what it knows of it is on standard error";
                 self.refuse(&id, INTERNAL_ERROR, text, output);
@@ -184,17 +187,30 @@ impl Conversation {
     }
 
     /// Passes on what comes, until its end or the client's.
-    fn forward(&mut self, mut messages: Messages, output: &Sender<Value>, id: Option<&Value>) {
+    fn forward(&mut self, mut messages: Messages, output: &Sender<Value>, id: &Value) {
         let output = output.clone();
         let task = self.streams.spawn(async move {
             while let Some(message) = messages.next().await {
                 say(&output, message).await;
             }
         });
-        if let Some(id) = id {
-            self.streaming.retain(|_, stream| !stream.is_finished());
-            self.streaming.insert(id.to_string(), task);
-        }
+        self.streaming.retain(|_, stream| !stream.is_finished());
+        self.streaming.insert(id.to_string(), task);
+    }
+
+    /// Tells what changes in what the client has subscribed to. The stream of that ends when a project cannot be watched;
+    /// it is taken up again, and goes on where it stopped.
+    fn tell_changes(&mut self, output: &Sender<Value>) {
+        let (server, peer, output) = (self.server.clone(), self.peer.clone(), output.clone());
+        self.streams.spawn(async move {
+            loop {
+                let mut changes = server.notifications(&peer);
+                while let Some(change) = changes.next().await {
+                    say(&output, change).await;
+                }
+                sleep(AGAIN).await;
+            }
+        });
     }
 
     /// Waits for what is under way.
@@ -206,10 +222,8 @@ impl Conversation {
 
     /// The same, but not for long.
     async fn finish_soon(&mut self, output: &Sender<Value>) {
-        let end = Instant::now() + GRACE;
-        tokio::select! {
-            () = self.finish(output) => {}
-            () = sleep_until(end) => self.requests.abort_all(),
+        if timeout(GRACE, self.finish(output)).await.is_err() {
+            self.requests.abort_all();
         }
     }
 }

@@ -110,7 +110,8 @@ impl Asked {
         matches!(self.request, Request::Watch(_)) && !self.context.overview
     }
 
-    /// Whether its answer depends on what others have in their mailboxes.
+    /// Whether its answer would lack something without what is in everybody's mailboxes, and not say so. A message that is
+    /// named is found or refused.
     fn sees_all(&self) -> bool {
         let reads = matches!(
             self.request,
@@ -118,7 +119,6 @@ impl Asked {
                 | Request::Relay(_)
                 | Request::Log(_)
                 | Request::Inbox(_)
-                | Request::Read(_)
                 | Request::Thread(_)
                 | Request::Receipt(_)
                 | Request::Search(_)

@@ -22,10 +22,10 @@ use crate::output::{Outcome, Stop};
 
 /// So many requests run at a time; the next line is read when one of them has ended.
 const AT_A_TIME: usize = 256;
-/// How long what is under way may take when a signal ends the server.
-const GRACE: Duration = Duration::from_secs(3);
+/// How long what is under way may take when a signal ends the server. Clients kill who takes longer than two seconds.
+const GRACE: Duration = Duration::from_secs(1);
 /// How long a client may take to read the last lines then.
-const PARTING: Duration = Duration::from_secs(1);
+const PARTING: Duration = Duration::from_millis(500);
 
 /// How long to wait before changes are watched for again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -33,6 +33,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const INTERNAL_ERROR: i64 = -32603;
+/// A code of our own, from those that are left to servers.
+const ENDING: i64 = -32000;
 
 type Messages = BoxStream<'static, Value>;
 
@@ -150,8 +152,7 @@ impl Conversation {
 
     /// Says no.
     fn refuse(&mut self, id: &Value, code: i64, message: &str, output: &Sender<Value>) {
-        let answer = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
-        let output = output.clone();
+        let (answer, output) = (refusal(id, code, message), output.clone());
         self.requests.spawn(async move {
             say(&output, answer).await;
             None
@@ -222,8 +223,13 @@ impl Conversation {
 
     /// The same, but not for long.
     async fn finish_soon(&mut self, output: &Sender<Value>) {
-        if timeout(GRACE, self.finish(output)).await.is_err() {
-            self.requests.abort_all();
+        if timeout(GRACE, self.finish(output)).await.is_ok() {
+            return;
+        }
+        self.requests.abort_all();
+        for (id, _) in self.ids.values().filter(|(id, _)| !id.is_null()) {
+            // Who does not read has no room for more.
+            let _ = output.try_send(refusal(id, ENDING, "the server is ending; ask again when it is back"));
         }
     }
 }
@@ -231,6 +237,10 @@ impl Conversation {
 /// Sends a message. When nobody writes any more, the conversation is about to end.
 async fn say(output: &Sender<Value>, message: Value) {
     let _ = output.send(message).await;
+}
+
+fn refusal(id: &Value, code: i64, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
 /// Resolves when nobody can read standard output any more.

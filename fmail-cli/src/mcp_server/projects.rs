@@ -112,7 +112,7 @@ impl Asked {
 
     /// Whether its answer would lack something without what is in everybody's mailboxes, and not say so. A message that is
     /// named is found or refused.
-    fn sees_all(&self) -> bool {
+    fn needs_all(&self) -> bool {
         let reads = matches!(
             self.request,
             Request::Watch(_)
@@ -140,14 +140,24 @@ impl Inner {
     fn run(&self, root: &Path, asked: &Asked) -> Result<fmail_api::Reply> {
         let place = self.place(root)?;
         let call = |client: &dyn Client| block_on(client.call(&asked.context, asked.request.clone()));
+        let through_daemon = || Daemon::answering(&place, &asked.context.agent);
         match place.settings.route() {
-            Route::Daemon if asked.sees_all() => Err(hidden(&place)),
+            Route::Direct => self.run_here(&place, call),
+            Route::Daemon if asked.needs_all() => Err(hidden(&place)),
             Route::Daemon => call(&Daemon::only(&place, &asked.context.agent)),
-            Route::DaemonFirst if !asked.sees_all() => match Daemon::answering(&place, &asked.context.agent)? {
+            // A daemon tells nobody what is in everybody's mailboxes, and the store can mostly be opened beside it.
+            Route::DaemonFirst if asked.context.overview => match self.run_here(&place, call) {
+                Err(error) if error.kind() == ErrorKind::InvalidConfig => match through_daemon()? {
+                    Some(_) if asked.needs_all() => Err(hidden(&place)),
+                    Some(daemon) => call(&daemon),
+                    None => Err(error),
+                },
+                other => other,
+            },
+            Route::DaemonFirst => match through_daemon()? {
                 Some(daemon) => call(&daemon),
                 None => self.run_here(&place, call),
             },
-            Route::DaemonFirst | Route::Direct => self.run_here(&place, call),
         }
     }
 

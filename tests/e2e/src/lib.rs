@@ -10,6 +10,7 @@ pub mod fake_server;
 mod footprint;
 pub mod http;
 pub mod mcp;
+pub mod mcp_pipe;
 mod plugins;
 mod process;
 mod random;

@@ -7,6 +7,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -30,9 +31,11 @@ fn the_program() {
     let Some(home) = std::env::var_os(HOME) else { return };
     let catalogue = catalogue(Path::new(&home));
     for line in std::io::stdin().lock().lines() {
-        let found = catalogue.find(Path::new(&line.unwrap()), true).unwrap();
         // Standard output belongs to the test's own frame.
-        writeln!(std::io::stderr(), "{}", serde_json::to_string(&found).unwrap()).unwrap();
+        match catalogue.find(Path::new(&line.unwrap()), true) {
+            Ok(found) => writeln!(std::io::stderr(), "{}", serde_json::to_string(&found).unwrap()).unwrap(),
+            Err(error) => writeln!(std::io::stderr(), "{error}").unwrap(),
+        }
     }
 }
 
@@ -42,7 +45,21 @@ struct Program {
 
 impl Program {
     fn start(home: &Path) -> Program {
-        let child = Command::new(std::env::current_exe().unwrap())
+        Program::spawn(Command::new(std::env::current_exe().unwrap()), home)
+    }
+
+    /// One for which permissions count: as root that is another user, without root it is this one.
+    fn start_unprivileged(home: &Path) -> Program {
+        if !rustix::process::geteuid().is_root() {
+            return Program::start(home);
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(std::env::current_exe().unwrap());
+        Program::spawn(command, home)
+    }
+
+    fn spawn(mut command: Command, home: &Path) -> Program {
+        let child = command
             .args(["--exact", "the_program", "--nocapture"])
             .env(HOME, home)
             .stdin(Stdio::piped())
@@ -62,11 +79,14 @@ impl Program {
         }
     }
 
-    fn answers(mut self) -> Vec<HostedProject> {
-        let lines = BufReader::new(self.child.stderr.take().unwrap()).lines().map(|line| line.unwrap());
-        let answers = lines.filter_map(|line| serde_json::from_str(&line).ok()).collect();
+    fn answers(self) -> Vec<HostedProject> {
+        self.lines().iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    fn lines(mut self) -> Vec<String> {
+        let lines = BufReader::new(self.child.stderr.take().unwrap()).lines().map(|line| line.unwrap()).collect();
         self.child.wait().unwrap();
-        answers
+        lines
     }
 }
 
@@ -144,6 +164,29 @@ fn a_program_that_is_killed_leaves_nothing_that_another_cannot_finish() {
         assert_eq!(all.find(path, false).unwrap(), *before);
     }
     assert_eq!(all.hosted().unwrap().len(), told.len());
+}
+
+#[test]
+fn what_may_not_be_looked_at_is_an_error_and_no_other_project() {
+    let place = Place::new();
+    let (home, nobody) = (place.dir("home"), Some(65534));
+    let root = rustix::process::geteuid().is_root();
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let (closed, open) = (place.dir("home/closed/app"), place.dir("home/open"));
+    for directory in [&home, &place.path("home/closed"), &closed, &open] {
+        if root {
+            chown(directory, nobody, nobody).unwrap();
+        }
+    }
+    fs::set_permissions(place.path("home/closed"), fs::Permissions::from_mode(0o000)).unwrap();
+    let mut program = Program::start_unprivileged(&home);
+    program.ask(&[closed, open, "/root/or/elsewhere".into(), "/proc/1/root".into()]);
+    let lines = program.lines();
+    fs::set_permissions(place.path("home/closed"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(lines[0].contains("cannot look at") && lines[0].contains("home/closed/app"), "{lines:?}");
+    // Outside of the allowed roots it does not matter what there is.
+    let others: Vec<HostedProject> = lines[1..4].iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(others[0].root.ends_with("home/open") && others[1].root.starts_with(home.join(".local")), "{others:?}");
 }
 
 /// Every state that a kill can leave, made by hand.

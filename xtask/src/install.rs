@@ -38,7 +38,7 @@ const BESIDE: [&str; 2] = ["fmail-plugin-check", "fmail-gc-mail"];
 const PLUGINS: &str = "lib/fmail/plugins";
 
 /// The plugins that come with fmail, by their crates.
-const OURS: [&str; 5] = ["fmail-sqlite", "fmail-exec", "fmail-chat", "fmail-ws", "fmail-mirror"];
+const OURS: [&str; 6] = ["fmail-sqlite", "fmail-exec", "fmail-chat", "fmail-ws", "fmail-http", "fmail-mirror"];
 
 impl Install {
     /// Builds and installs.

@@ -67,7 +67,7 @@ fn install_puts_everything_in_its_usual_place_and_uninstall_leaves_nothing() {
     }
     let plugins = Command::new(prefix.join("bin/fmail")).args(["plugin", "list", "--json"]).output().unwrap();
     let plugins = String::from_utf8_lossy(&plugins.stdout).into_owned();
-    for name in ["sqlite", "exec", "chat", "ws", "mirror"] {
+    for name in ["sqlite", "exec", "chat", "ws", "http", "mirror"] {
         assert!(plugins.contains(&format!("lib/fmail/plugins/libfmail_{name}.so")), "{name}: {plugins}");
     }
     let manifest = fs::read_to_string(prefix.join("share/fmail/install-manifest.txt")).unwrap();

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use fmail_api::{
-    AgentName, Appended, Bulk, Capabilities, Client, Clock, Cursor, Draft, Error, ErrorKind, Event, EventStream,
-    Expect, Folder, Health, Imported, InboxRequest, Mail, MailCount, MailState, Mailbox, Mark, MarkRequest, Message,
-    MessageId, Query, ReadRequest, ReceiptRequest, Record, RecordKey, Removed, Request, Response, Result, Revision,
-    Scan, Selection, SendRequest, Store, ThreadRequest,
+    AgentName, Appended, Bulk, Capabilities, Client, Clock, Context, Cursor, Draft, Error, ErrorKind, Event,
+    EventStream, Expect, Folder, Health, Imported, InboxRequest, Mail, MailCount, MailState, Mailbox, Mark,
+    MarkRequest, Message, MessageId, Query, ReadRequest, ReceiptRequest, Record, RecordKey, Removed, Request, Response,
+    Result, Revision, Scan, Selection, SendRequest, Store, ThreadRequest,
 };
 use fmail_backends::MemoryStore;
 use futures::StreamExt;
@@ -266,6 +266,18 @@ fn a_thread_is_found_by_its_name_and_by_a_message() {
         let thread = Request::Thread(ThreadRequest { id: unknown.into() });
         assert!(bench.bodies("bob", thread).unwrap().is_empty(), "{unknown}");
     }
+}
+
+#[test]
+fn who_acts_for_everybody_sees_the_whole_thread() {
+    let bench = Bench::new();
+    bench.send("@bob", "one", Some("plan"));
+    bench.send("@carol", "two", Some("plan"));
+    let everybody = Context { overview: true, ..context("mcp") };
+    let thread = Request::Thread(ThreadRequest { id: "plan".into() });
+    let reply = block_on(bench.operations.call(&everybody, thread)).unwrap();
+    assert!(matches!(reply.head, Response::Thread { thread } if thread == "plan"));
+    assert_eq!(block_on(reply.events.unwrap().count()), 2);
 }
 
 #[test]

@@ -30,7 +30,10 @@ impl Operations {
             return Err(Error::invalid("no thread is named").help("give its name, or the id of one of its messages"));
         }
         if let Some(delegated) = self.delegated(context) {
-            return delegated.thread(&request).await;
+            return match context.overview {
+                true => self.whole_conversation(text).await,
+                false => delegated.thread(&request).await,
+            };
         }
         let thread = self.thread_of(context, text).await?;
         let ids = self.members(&thread, &|message| context.may_read(message)).await?;
@@ -52,6 +55,17 @@ impl Operations {
             async move { event }
         });
         Ok(Reply::streaming(Response::Thread { thread }, events.boxed()))
+    }
+
+    /// A thread for who acts for everybody, where the store keeps the mail of each agent itself.
+    async fn whole_conversation(&self, text: &str) -> Result<Reply> {
+        let messages = self.conversation(text).await?;
+        let named = messages.iter().find_map(|message| message.thread.clone());
+        let mail = messages
+            .into_iter()
+            .map(|message| Ok(Event::Mail(Box::new(Mail { message, state: MailState::default(), standing: None }))));
+        let events = futures::stream::iter(mail.collect::<Vec<_>>()).boxed();
+        Ok(Reply::streaming(Response::Thread { thread: named.unwrap_or_else(|| text.into()) }, events))
     }
 
     /// The name of the thread that a text means.

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use fmail_abi::Spawner;
@@ -10,14 +9,13 @@ use fmail_api::verbs::{decode, method};
 use fmail_api::{Error, Host, Principal, Relay, RelayStatus, Result, Shutdown};
 use futures::stream::BoxStream;
 use futures::{StreamExt, future, stream};
+use futures_timer::Delay;
 use tokio::sync::watch;
 
 use super::opened::node;
+use super::transport::{GRACE, overdue};
 use super::upward::HostService;
 use super::{Plugin, Role, Surroundings, Upward};
-
-/// How long what is under way may take once the relay was told to end.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// A relay that is a plugin.
 pub struct PluginRelay {
@@ -59,21 +57,23 @@ impl Relay for PluginRelay {
         };
         let instance = self.plugin.instance(&surroundings, Some(upward)).await?;
         let (_, mut running) = instance.stream(method::RUN, b"", b"{}").await?;
-        let mut told = false;
+        let mut told: Option<Delay> = None;
         let ended = loop {
-            let next = if told {
-                running.next().await
-            } else {
-                match future::select(running.next(), &mut shutdown).await {
+            let next = match &mut told {
+                Some(end) => match future::select(running.next(), end).await {
+                    future::Either::Left((next, _)) => next,
+                    future::Either::Right(_) => break Err(overdue("relay", self.plugin.name())),
+                },
+                None => match future::select(running.next(), &mut shutdown).await {
                     future::Either::Left((next, _)) => next,
                     future::Either::Right(_) => {
-                        told = true;
+                        told = Some(Delay::new(GRACE));
                         if let Err(error) = instance.call(method::SHUTDOWN, b"", b"{}").await {
                             break Err(error);
                         }
                         continue;
                     }
-                }
+                },
             };
             match next {
                 Some(item) => {
@@ -81,7 +81,7 @@ impl Relay for PluginRelay {
                         break Err(error);
                     }
                 }
-                None if told => break Ok(()),
+                None if told.is_some() => break Ok(()),
                 None => {
                     let text = format!("the relay `{}` ended although nobody told it to", self.plugin.name());
                     break Err(Error::internal(text));

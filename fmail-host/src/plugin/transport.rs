@@ -8,10 +8,12 @@ use async_trait::async_trait;
 use fmail_abi::Spawner;
 use fmail_api::verbs::{decode, method};
 use fmail_api::{
-    Client, Context, Error, Event, Host, Listening, Principal, ProjectRef, Reply, Request, Result, Shutdown, Transport,
+    Client, Context, Error, ErrorKind, Event, Host, Listening, Principal, ProjectRef, Reply, Request, Result, Shutdown,
+    Transport,
 };
 use fmail_transports::wire::{self, Heard, outgoing};
 use futures::{FutureExt, StreamExt, future};
+use futures_timer::Delay;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -19,8 +21,8 @@ use super::opened::node;
 use super::upward::HostService;
 use super::{Instance, Plugin, Replies, Role, Surroundings, Upward};
 
-/// How long what is under way may take once the transport was told to end.
-const GRACE: Duration = Duration::from_secs(10);
+/// How long what is under way may take once a transport or a relay was told to end.
+pub(super) const GRACE: Duration = Duration::from_secs(10);
 
 /// A transport that is a plugin. Serving and connecting each make an instance.
 pub struct PluginTransport {
@@ -82,21 +84,30 @@ async fn finished(instance: Arc<Instance>, serving: Replies, shutdown: Shutdown)
         }
         future::ready(())
     });
-    let told = match future::select(watching.boxed(), shutdown).await {
-        future::Either::Left(_) => false,
+    let (told, late) = match future::select(watching.boxed(), shutdown).await {
+        future::Either::Left(_) => (false, false),
         future::Either::Right(((), watching)) => {
             instance.call(method::SHUTDOWN, b"", b"{}").await?;
-            watching.await;
-            true
+            // One that does not end by itself is ended below, with all that it has under way.
+            (true, matches!(future::select(watching, Delay::new(GRACE)).await, future::Either::Right(_)))
         }
     };
     let reason = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
     instance.close(GRACE).await?;
     match reason {
         Some(error) => Err(error),
+        None if late => Err(overdue("transport", instance.name())),
         None if told => Ok(()),
         None => Err(Error::internal(format!("the transport `{}` ended although nobody told it to", instance.name()))),
     }
+}
+
+/// The error for one that was told to end and did not.
+pub(super) fn overdue(kind: &str, name: &str) -> Error {
+    Error::new(
+        ErrorKind::Timeout,
+        format!("the {kind} `{name}` has not ended within {GRACE:?} after it was told to; it was given up"),
+    )
 }
 
 /// A project at the other end of a transport that is a plugin.

@@ -6,6 +6,7 @@
 //! does for all the agents of a project.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,9 @@ use fmail_abi::{Answer, Service, Work, status};
 use fmail_api::verbs::{self, FindRequest, ProjectsAnswer, ProjectsRequest, encode, method};
 use fmail_api::{Context, Error, ErrorKind, Host, Principal, ProjectRef, Result};
 use fmail_transports::wire::{self, Style};
+use futures::future::{Either, select};
 use futures::{FutureExt, StreamExt, stream};
+use futures_timer::Delay;
 use serde::{Deserialize, Serialize};
 
 /// Serves a host's projects to a plugin.
@@ -118,14 +121,14 @@ fn answered(answer: Result<impl Serialize>) -> Answer {
 
 /// Runs an operation. One that streams sends its answer as the first item.
 fn run(host: Arc<dyn Host>, project: Option<ProjectRef>, context: Context, call: wire::Call) -> Work {
-    let (streams, form) = (call.request.streams(), call.form);
-    let replying = async move {
+    let (streams, form, deadline) = (call.request.streams(), call.form, context.deadline);
+    let replying = in_time(deadline, async move {
         let project = match project {
             Some(project) => project,
             None => the_only_project(&*host).await?,
         };
         host.open(project).await?.call(&context, call.request).await
-    };
+    });
     let line = |text: String| text.trim_end().as_bytes().to_vec();
     if !streams {
         return Work::Answer(
@@ -155,6 +158,20 @@ fn run(host: Arc<dyn Host>, project: Option<ProjectRef>, context: Context, call:
         Err(error) => stream::iter([Err(failed(&error))]).boxed(),
     });
     Work::Stream(items.into_stream().flatten().boxed())
+}
+
+/// Runs something for as long as its caller waits: until its answer, whatever may follow that. What is under way then is
+/// given up, and perhaps finished all the same.
+async fn in_time<T>(deadline: Option<Instant>, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let Some(deadline) = deadline else { return work.await };
+    let time = deadline.saturating_duration_since(Instant::now());
+    match select(pin!(work), Delay::new(time)).await {
+        Either::Left((done, _)) => done,
+        Either::Right(_) => Err(Error::new(
+            ErrorKind::Timeout,
+            format!("no answer within {time:.1?}, for which the caller waits; whether it took effect is not known"),
+        )),
+    }
 }
 
 /// What is meant when no project is named: the one that there is.

@@ -7,12 +7,11 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::Response;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
-use fmail_plugin::futures::future::select_all;
 use fmail_plugin::futures::stream::{self, BoxStream};
 use fmail_plugin::futures::{FutureExt, StreamExt};
 use fmail_plugin::serde_json::Value;
 use fmail_plugin::tokio;
-use fmail_plugin::tokio::time::sleep;
+use fmail_plugin::tokio::time::{Instant, sleep, sleep_until};
 
 use crate::flag::{Flag, raised};
 use crate::media;
@@ -28,21 +27,23 @@ pub struct Streaming {
     pub keep_alive: (Duration, &'static str),
     /// Goes up when the client has closed its side.
     pub gone: Flag,
-    /// Goes up when the daemon ends, or the session.
-    pub over: Vec<Flag>,
-    /// What is sent last then.
+    /// Goes up when the daemon ends.
+    pub ending: Flag,
+    /// So long it may go on then, to come to its own end.
+    pub rest: Duration,
+    /// What is sent last if it does not.
     pub farewell: Option<String>,
 }
 
 impl Streaming {
     /// As the body of an answer of this type.
     pub fn answer(self, kind: &'static str) -> Response<Body> {
-        let texts = stream::unfold(Some(self), |open| async {
-            let mut open = open?;
+        let texts = stream::unfold(Some((self, None)), |open| async {
+            let (mut open, mut end) = open?;
             // A panic ends this stream and nothing else.
-            let next = AssertUnwindSafe(open.next()).catch_unwind().await.unwrap_or(Next::End(None));
+            let next = AssertUnwindSafe(open.next(&mut end)).catch_unwind().await.unwrap_or(Next::End(None));
             match next {
-                Next::Text(text) => Some((text, Some(open))),
+                Next::Text(text) => Some((text, Some((open, end)))),
                 Next::End(Some(text)) => Some((text, None)),
                 Next::End(None) => None,
             }
@@ -55,14 +56,23 @@ impl Streaming {
         response
     }
 
-    async fn next(&mut self) -> Next {
+    /// What comes next. `end` is set once it is over: until then it may come to its own end.
+    async fn next(&mut self, end: &mut Option<Instant>) -> Next {
         let (time, sign) = self.keep_alive;
+        if end.is_none() {
+            tokio::select! {
+                biased;
+                () = raised(&mut self.gone) => return Next::End(None),
+                () = raised(&mut self.ending) => *end = Some(Instant::now() + self.rest),
+                text = self.texts.next() => return text.map_or(Next::End(None), Next::Text),
+                () = sleep(time) => return Next::Text(sign.to_string()),
+            }
+        }
         tokio::select! {
             biased;
             () = raised(&mut self.gone) => Next::End(None),
-            () = any_raised(&mut self.over) => Next::End(self.farewell.take()),
             text = self.texts.next() => text.map_or(Next::End(None), Next::Text),
-            () = sleep(time) => Next::Text(sign.to_string()),
+            () = sleep_until(end.unwrap_or_else(Instant::now)) => Next::End(self.farewell.take()),
         }
     }
 }
@@ -70,11 +80,6 @@ impl Streaming {
 enum Next {
     Text(String),
     End(Option<String>),
-}
-
-/// Waits until one of the flags is up.
-async fn any_raised(flags: &mut [Flag]) {
-    select_all(flags.iter_mut().map(|flag| raised(flag).boxed())).await;
 }
 
 /// A message as one event.

@@ -20,7 +20,6 @@ use crate::config::{Config, OPERATIONS};
 use crate::connection::Link;
 use crate::flag::Flag;
 use crate::refusal::{Form, Refusal, code, in_json};
-use crate::sessions::Sessions;
 use crate::{door, health, operations, post, sessions};
 
 /// What we call ourselves.
@@ -31,7 +30,6 @@ pub struct Front {
     pub config: Arc<Config>,
     pub daemon: Arc<dyn Daemon>,
     pub server: Server,
-    pub sessions: Sessions,
     /// Goes up when the daemon ends.
     pub ending: Flag,
 }
@@ -40,7 +38,7 @@ impl Front {
     /// A front of this daemon.
     pub fn new(config: Arc<Config>, daemon: Arc<dyn Daemon>, ending: Flag) -> Arc<Front> {
         let server = Server::new(Arc::new(Backend(daemon.clone())), Options { profile: config.profile });
-        Arc::new(Front { config, daemon, server, sessions: Sessions::default(), ending })
+        Arc::new(Front { config, daemon, server, ending })
     }
 
     /// How every client that came in has proved who it is.

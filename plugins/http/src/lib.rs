@@ -27,6 +27,8 @@ mod server;
 mod sessions;
 mod socket;
 mod standard_headers;
+#[cfg(test)]
+mod tests;
 mod token;
 
 use std::sync::Arc;

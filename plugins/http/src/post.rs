@@ -1,5 +1,7 @@
 //! One message of JSON-RPC, and its answer.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -52,7 +54,8 @@ async fn answered(front: &Front, link: Link, request: Request) -> Result<Respons
                 texts: messages.map(|message| events::event(&message)).boxed(),
                 keep_alive: (front.config.keep_alive, events::COMMENT),
                 gone: link.gone,
-                over: vec![front.ending.clone()],
+                ending: front.ending.clone(),
+                rest: Duration::ZERO,
                 farewell: Some(events::event(&farewell)),
             }
             .answer(media::EVENTS)

@@ -1,10 +1,9 @@
 //! Sessions: what clients before 2026-07-28 tie their requests and their stream together with.
 //!
 //! A session is a name and nothing else, and gives no right. So a name that is not known, because the daemon was started
-//! again or the client made it up, is as good as any. What is kept is only what is open.
+//! again or the client made it up, is as good as any.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -12,11 +11,9 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use fmail_mcp::Peer;
 use fmail_plugin::Error;
 use fmail_plugin::futures::StreamExt;
-use fmail_plugin::tokio::sync::watch;
 
 use crate::connection::Link;
 use crate::events::{self, Streaming};
-use crate::flag::Flag;
 use crate::front::{Front, not_allowed};
 use crate::media::{self, Accepts};
 use crate::refusal::{Form, Refusal};
@@ -24,30 +21,6 @@ use crate::standard_headers::{SESSION, single};
 
 /// A session's name has at most so many characters.
 const LENGTH: usize = 128;
-
-/// The sessions that have a stream open.
-#[derive(Default)]
-pub struct Sessions(Mutex<HashMap<String, watch::Sender<bool>>>);
-
-impl Sessions {
-    /// Goes up when the session ends.
-    fn ended(&self, session: &str) -> Flag {
-        let mut open = self.lock();
-        // Those whose streams are gone go with the next one that comes.
-        open.retain(|_, end| end.receiver_count() > 0);
-        open.entry(session.to_string()).or_insert_with(|| watch::channel(false).0).subscribe()
-    }
-
-    fn end(&self, session: &str) {
-        if let Some(end) = self.lock().remove(session) {
-            end.send_replace(true);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<bool>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// A name that nobody has.
 pub fn fresh() -> String {
@@ -79,14 +52,13 @@ pub fn listen(front: &Front, link: Link, request: &Request) -> Response<Body> {
         Ok(session) => session,
         Err(refusal) => return refusal.answer(Form::JsonRpc),
     };
-    let mut over = vec![front.ending.clone()];
-    over.extend(session.as_ref().map(|session| front.sessions.ended(session)));
     let peer = Peer { principal: Some(front.principal()), session, protocol: None, deadline: None };
     Streaming {
         texts: front.server.notifications(&peer).map(|message| events::event(&message)).boxed(),
         keep_alive: (front.config.keep_alive, events::COMMENT),
         gone: link.gone,
-        over,
+        ending: front.ending.clone(),
+        rest: Duration::ZERO,
         farewell: None,
     }
     .answer(media::EVENTS)
@@ -103,7 +75,7 @@ pub fn end(front: &Front, request: &Request) -> Response<Body> {
         }
         Err(refusal) => return refusal.answer(Form::JsonRpc),
     };
-    front.sessions.end(&session);
+    front.server.end_session(&session);
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response

@@ -136,14 +136,16 @@ impl Failure {
 }
 
 impl From<Error> for Failure {
-    /// What fmail says about it. Its advice is for a command line, so it stands among the facts and not in the sentence.
+    /// What fmail says about it. Advice that is for a command line stands among the facts only.
     fn from(error: Error) -> Self {
-        let failure =
-            Failure::new(Kind::Operation(error.kind()), error.to_string()).with("retryable", error.retryable());
-        match error.help_text() {
-            Some(help) => failure.with("help", help),
-            None => failure,
-        }
+        let help = error.help_text().unwrap_or_default();
+        let for_commands = ["`fmail", "--", "FMAIL_", "-f,", "mail."].iter().any(|sign| help.contains(sign));
+        let sentence = match help.is_empty() || for_commands {
+            true => error.to_string(),
+            false => format!("{error}: {help}"),
+        };
+        let failure = Failure::new(Kind::Operation(error.kind()), sentence).with("retryable", error.retryable());
+        if help.is_empty() { failure } else { failure.with("help", help) }
     }
 }
 

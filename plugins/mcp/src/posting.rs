@@ -108,13 +108,9 @@ impl Posted {
 pub(crate) fn recipients(argument: &str, texts: Option<Vec<&str>>) -> Result<Vec<Recipient>> {
     let mut found: Vec<Recipient> = Vec::new();
     for text in texts.unwrap_or_default() {
-        let bare = text.trim().trim_start_matches('@');
-        if BROADCAST.contains(&&*bare.to_lowercase()) && names::agent(argument, text).is_err() {
-            return Err(broadcast(text));
-        }
         let target = Target::Agent(names::agent(argument, text)?);
         if !found.iter().any(|one| one.target == target) {
-            found.push(Recipient { target, written: bare.into() });
+            found.push(Recipient { target, written: text.trim().trim_start_matches('@').into() });
         }
     }
     Ok(found)
@@ -125,7 +121,8 @@ impl Posting<'_> {
     pub(crate) async fn send(self, project: &Project) -> Result<Posted> {
         let sender = names::agent("sender_name", self.sender)?;
         let directory = self.checked(project, &sender).await?;
-        let mut answer = match project.desk(&sender).run("send", self.fields(&targets(&self.to), None)).await {
+        let sending = self.fields(&sender, &targets(&self.to), None);
+        let mut answer = match project.desk(&sender).run("send", sending).await {
             Ok(answer) => answer,
             // Somebody was there a moment ago, and is not any more.
             Err(error) if error.kind() == fmail_api::ErrorKind::NotFound => {
@@ -155,7 +152,7 @@ impl Posting<'_> {
     }
 
     /// The fields of the operation, to these; a blind copy goes to nobody else.
-    fn fields(&self, to: &[Target], copy_of: Option<&Message>) -> Value {
+    fn fields(&self, sender: &AgentName, to: &[Target], copy_of: Option<&Message>) -> Value {
         let mut fields = Map::new();
         fields.insert("to".into(), json!(to.first()));
         fields.insert("body".into(), self.body.into());
@@ -169,14 +166,13 @@ impl Posting<'_> {
             None => {
                 fields.insert("recipients".into(), json!(to.get(1..).unwrap_or_default()));
                 fields.insert("cc".into(), json!(targets(&self.cc)));
-                fields.insert("key".into(), json!(self.key));
             }
             Some(message) => {
                 extra.insert(BCC_OF.into(), json!(message.id));
-                let key = self.key.as_ref().map(|key| copy_key(key, to));
-                fields.insert("key".into(), json!(key));
             }
         }
+        let copied_to = to.first().filter(|_| copy_of.is_some());
+        fields.insert("key".into(), json!(self.key.as_ref().map(|key| own_key(sender, key, copied_to))));
         fields.insert("extra".into(), extra.into());
         let subject = Some(self.subject).filter(|subject| !subject.is_empty());
         fields.insert("subject".into(), json!(subject));
@@ -195,8 +191,8 @@ impl Posting<'_> {
             if message.targets().contains(&to) {
                 continue;
             }
-            let sent = project.desk(sender).run("send", self.fields(std::slice::from_ref(&to), Some(message))).await;
-            if let Err(error) = sent {
+            let copy = self.fields(sender, std::slice::from_ref(&to), Some(message));
+            if let Err(error) = project.desk(sender).run("send", copy).await {
                 warnings.push(format!("the blind copy to {} was not stored: {error}", names.target(&to)));
             }
         }
@@ -208,11 +204,13 @@ fn targets(recipients: &[Recipient]) -> Vec<Target> {
     recipients.iter().map(|one| one.target.clone()).collect()
 }
 
-/// The key of a blind copy: its own for each recipient, and no longer than a key may be.
-fn copy_key(key: &str, to: &[Target]) -> String {
-    let to = to.first().map(ToString::to_string).unwrap_or_default();
-    let whole = format!("{key}:bcc:{to}");
-    if whole.len() <= LONGEST_KEY { whole } else { format!("bcc:{}", hex_sha256(whole.as_bytes())) }
+/// The key for the operation, which knows one for the whole project: two agents may choose the same, and each blind copy needs
+/// one of its own.
+fn own_key(sender: &AgentName, key: &str, copied_to: Option<&Target>) -> String {
+    let copy = copied_to.map(|to| format!(":bcc:{to}")).unwrap_or_default();
+    let whole = format!("mcp:{sender}:{key}{copy}");
+    let fits = whole.len() <= LONGEST_KEY && !whole.chars().any(char::is_control);
+    if fits { whole } else { format!("mcp:{}", hex_sha256(whole.as_bytes())) }
 }
 
 /// What the answer of the operation tells besides.

@@ -153,9 +153,27 @@ pub(crate) enum Answer {
     /// An object.
     Object(Value),
     /// A list; the text of the answer is the list itself.
-    List(Vec<Value>),
+    List(Listed),
     /// A list; the text of the answer is `{"result": …}`, as upstream's search has it.
-    Found(Vec<Value>),
+    Found(Listed),
+}
+
+/// Rows, of which the limit may have left some out.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    /// The rows.
+    pub(crate) rows: Vec<Value>,
+    /// There are more.
+    pub(crate) more: bool,
+}
+
+impl Listed {
+    fn object(self) -> Value {
+        match self.more {
+            true => json!({"result": self.rows, "more": true}),
+            false => json!({"result": self.rows}),
+        }
+    }
 }
 
 impl Answer {
@@ -164,9 +182,9 @@ impl Answer {
     pub(crate) fn into_result(self) -> CallToolResult {
         let (text, structured) = match self {
             Answer::Object(object) => (object.to_string(), object),
-            Answer::List(rows) => (Value::from(rows.clone()).to_string(), json!({"result": rows})),
-            Answer::Found(rows) => {
-                let structured = json!({"result": rows});
+            Answer::List(list) => (Value::from(list.rows.clone()).to_string(), list.object()),
+            Answer::Found(list) => {
+                let structured = list.object();
                 (structured.to_string(), structured)
             }
         };

@@ -30,7 +30,7 @@ impl Visit {
         }
         match self.backend.find(Path::new(key), false).await {
             Ok(hosted) => Ok(Project { hosted, visit: self.clone() }),
-            Err(error) if error.kind() == ErrorKind::InvalidProject => Err(self.not_found(key).await),
+            Err(error) if error.kind() == ErrorKind::InvalidProject => Err(self.not_found(key, &error).await),
             Err(error) => Err(error.into()),
         }
     }
@@ -86,7 +86,7 @@ impl Visit {
         .with("suggestions", json!(alike)))
     }
 
-    async fn not_found(&self, key: &str) -> Failure {
+    async fn not_found(&self, key: &str, error: &Error) -> Failure {
         // Only to help: that it cannot be listed what there is does not change that this is not there.
         let hosted = self.backend.hosted().await.unwrap_or_default();
         let alike = near(key, hosted.iter().map(|project| &*project.key));
@@ -98,7 +98,7 @@ impl Visit {
             Kind::ProjectNotFound,
             format!(
                 "Project '{}' not found{hint} Use ensure_project to create it first, for example \
-                 ensure_project(human_key='{}').",
+                 ensure_project(human_key='{}'). ({error})",
                 shown(key),
                 shown(key)
             ),
@@ -259,6 +259,11 @@ pub(crate) fn letter(event: &mut Value) -> Result<Letter, Error> {
     let state = if mail.is_null() { MailState::default() } else { serde_json::from_value(mail).map_err(unusable)? };
     let standing = standing.map(serde_json::from_value).transpose().map_err(unusable)?;
     Ok(Letter { message, state, standing })
+}
+
+/// Whether an answer says that its limit left something out.
+pub(crate) fn has_more(answer: &Map<String, Value>) -> bool {
+    answer.get("more").is_some_and(|more| *more == Value::Bool(true))
 }
 
 /// A field of an answer.

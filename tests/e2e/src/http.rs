@@ -135,10 +135,16 @@ impl Http {
     /// The next answer; `method` is the request's, since an answer to HEAD has no body.
     #[track_caller]
     pub fn answer(&mut self, method: &str) -> Answer {
-        let head = self.head().unwrap_or_else(|| panic!("the connection ended without an answer"));
+        self.try_answer(method).unwrap_or_else(|| panic!("the connection ended without an answer"))
+    }
+
+    /// The next answer; nothing when the connection ends before it.
+    #[track_caller]
+    pub fn try_answer(&mut self, method: &str) -> Option<Answer> {
+        let head = self.head()?;
         let mut body = Vec::new();
         if method == "HEAD" || head.status == 204 || head.status == 304 {
-            return Answer { head, body };
+            return Some(Answer { head, body });
         }
         if head.header("transfer-encoding") == Some("chunked") {
             while let Some(chunk) = self.chunk() {
@@ -147,9 +153,9 @@ impl Http {
         } else {
             let length = head.header("content-length").map(|length| length.parse().expect("a number"));
             body.resize(length.unwrap_or_else(|| panic!("the answer has no end: {head:?}")), 0);
-            self.read_exact(&mut body).expect("the whole answer");
+            self.read_exact(&mut body).ok()?;
         }
-        Answer { head, body }
+        Some(Answer { head, body })
     }
 
     /// The head of the next answer; nothing when the connection has ended.
@@ -198,6 +204,16 @@ impl Http {
             Ok(bytes) => bytes.is_empty(),
             Err(error) => !late(&error),
         }
+    }
+
+    /// Everything that still comes, until the daemon closes.
+    #[track_caller]
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Err(error) = self.reader.read_to_end(&mut bytes) {
+            assert!(!late(&error), "nothing from the daemon in {DEADLINE:?}");
+        }
+        bytes
     }
 
     /// The next line, without its end; nothing when the connection has ended.

@@ -13,6 +13,8 @@ pub struct MailServer {
     pub address: String,
     /// Its project.
     pub sandbox: Sandbox,
+    /// What else it is started with.
+    arguments: &'static [&'static str],
 }
 
 impl Default for MailServer {
@@ -35,9 +37,19 @@ impl MailServer {
     /// In this sandbox, with further lines of the section `mail` and of the plugin's own section.
     pub fn in_sandbox(sandbox: Sandbox, mail: &str, lines: &str) -> MailServer {
         MailServer::configure(&sandbox, "127.0.0.1:0", mail, lines);
-        let mut daemon = Daemon::start(&sandbox);
+        MailServer::started(sandbox, &[])
+    }
+
+    /// One that serves no project of its own, with further lines of the section `mail`.
+    pub fn without_project(sandbox: Sandbox, mail: &str) -> MailServer {
+        MailServer::configure(&sandbox, "127.0.0.1:0", mail, "");
+        MailServer::started(sandbox, &["--no-project"])
+    }
+
+    fn started(sandbox: Sandbox, arguments: &'static [&'static str]) -> MailServer {
+        let mut daemon = Daemon::start_with(&sandbox, |command| command.args(arguments));
         let address = MailServer::address_of(&mut daemon);
-        MailServer { daemon, address, sandbox }
+        MailServer { daemon, address, sandbox, arguments }
     }
 
     /// Writes the configuration of such a daemon.
@@ -65,9 +77,13 @@ impl MailServer {
     /// Starts the daemon again, on another port.
     pub fn restart(self) -> MailServer {
         self.daemon.stop();
-        let mut daemon = Daemon::start(&self.sandbox);
-        let address = MailServer::address_of(&mut daemon);
-        MailServer { daemon, address, sandbox: self.sandbox }
+        MailServer::started(self.sandbox, self.arguments)
+    }
+
+    /// Starts it again after kill -9.
+    pub fn revive(self) -> MailServer {
+        self.daemon.kill();
+        MailServer::started(self.sandbox, self.arguments)
     }
 }
 

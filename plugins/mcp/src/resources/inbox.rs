@@ -20,10 +20,14 @@ pub(super) async fn read(project: &Project, address: &Address) -> Result<Value> 
         thread: address.parameter("thread_id"),
     };
     let fetched = wanted.fetch(project).await?;
-    Ok(json!({
+    let mut content = json!({
         "project": project.hosted.key,
         "agent": fetched.agent,
-        "count": fetched.rows.len(),
-        "messages": fetched.rows,
-    }))
+        "count": fetched.list.rows.len(),
+        "messages": fetched.list.rows,
+    });
+    if fetched.list.more {
+        content["more"] = true.into();
+    }
+    Ok(content)
 }

@@ -1,6 +1,7 @@
 //! One watch of each project that a client has subscribed to something in.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -32,6 +33,8 @@ pub(super) type Place = String;
 #[derive(Default)]
 pub(super) struct Follower {
     watches: BTreeMap<PathBuf, Watch>,
+    /// The project that was heard of last; the others come first.
+    last: PathBuf,
     /// What has changed and was not told yet.
     changed: VecDeque<String>,
 }
@@ -87,8 +90,15 @@ impl Follower {
     }
 
     fn everything_changed(&mut self, root: &PathBuf, subscriptions: &[Subscription]) {
-        let here = subscriptions.iter().filter(|one| one.project.hosted.root == *root);
-        self.changed.extend(here.map(|one| one.uri.clone()));
+        for one in subscriptions.iter().filter(|one| one.project.hosted.root == *root) {
+            self.has_changed(&one.uri);
+        }
+    }
+
+    fn has_changed(&mut self, uri: &str) {
+        if !self.changed.iter().any(|known| known == uri) {
+            self.changed.push_back(uri.into());
+        }
     }
 
     /// An address that has changed, if one is known to have.
@@ -98,7 +108,9 @@ impl Follower {
 
     /// Waits for the next thing that happens in a project. Dropping the future loses nothing.
     pub(super) async fn happening(&mut self) -> Happening {
-        Next { watches: &mut self.watches }.await
+        let happening = Next { watches: &mut self.watches, last: &self.last }.await;
+        self.last.clone_from(&happening.root);
+        happening
     }
 
     /// Takes in what happened; the place behind it, by which it is not told again.
@@ -142,8 +154,8 @@ impl Follower {
                 }
                 (None, _) => false,
             };
-            if concerned && !self.changed.contains(&one.uri) {
-                self.changed.push_back(one.uri.clone());
+            if concerned {
+                self.has_changed(&one.uri);
             }
         }
         Ok(())
@@ -165,15 +177,21 @@ pub(super) struct Happening {
 /// The first of the watches that has something. Without any it waits for ever.
 struct Next<'a> {
     watches: &'a mut BTreeMap<PathBuf, Watch>,
+    last: &'a PathBuf,
 }
 
 impl Future for Next<'_> {
     type Output = Happening;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Happening> {
-        for (root, watch) in self.watches.iter_mut() {
-            if let Poll::Ready(event) = Pin::new(&mut watch.events).poll_next(context) {
-                return Poll::Ready(Happening { root: root.clone(), event });
+        let last = self.last;
+        // A busy project must not keep the others from being heard.
+        for others in [true, false] {
+            let range = if others { (Excluded(last), Unbounded) } else { (Unbounded, Included(last)) };
+            for (root, watch) in self.watches.range_mut::<PathBuf, _>(range) {
+                if let Poll::Ready(event) = Pin::new(&mut watch.events).poll_next(context) {
+                    return Poll::Ready(Happening { root: root.clone(), event });
+                }
             }
         }
         Poll::Pending

@@ -2,7 +2,7 @@
 //!
 //! A client of 2025-11-25 and before subscribes to addresses in its session ([`Sessions`]) and hears of them on the stream
 //! of that session; one of 2026-07-28 names them in `subscriptions/listen`, whose answer is the stream ([`listen`]). Both
-//! stand on a [`Follower`]: one watch of each project that is meant, over all its mailboxes.
+//! stand on a `Follower`: one watch of each project that is meant, over all its mailboxes.
 //!
 //! A notification says that something changed, and to read again. So nothing has to be kept for a client that is slow or
 //! away: the watch is read at the client's pace, and when its place is lost, everything is said to have changed.

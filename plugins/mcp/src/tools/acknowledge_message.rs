@@ -90,7 +90,7 @@ async fn said(project: &Project, agent: &AgentView, original: &Message, body: &s
         importance: "normal",
         ack_required: false,
         reply_to: Some(original.id),
-        key: Some(format!("mcp-ack:{}:{}", agent.name, original.id)),
+        key: Some(format!("ack:{}", original.id)),
     };
     Ok(posting.send(project).await?.message.id)
 }

@@ -1,15 +1,15 @@
 //! `fetch_inbox`: an agent's mail, the newest first. Nothing changes, not even that it was seen.
 
 use fmail_api::Timestamp;
-use futures::StreamExt;
-use serde_json::{Value, json};
+use futures::{StreamExt, TryStreamExt};
+use serde_json::json;
 
 use crate::Profile;
 use crate::arguments::Arguments;
 use crate::errors::Result;
 use crate::names::{self, Directory};
 use crate::rows::{Rows, is_urgent};
-use crate::tool::{AGENT, Answer, Effect, PROJECT, Parameter, Takes, Tool};
+use crate::tool::{AGENT, Answer, Effect, Listed, PROJECT, Parameter, Takes, Tool};
 use crate::visit::{Letter, Project, Visit};
 use crate::{ids, threads};
 
@@ -47,7 +47,7 @@ async fn run(visit: &Visit, arguments: Arguments) -> Result<Answer> {
         since: arguments.time("since_ts")?,
         thread: arguments.words("thread_id"),
     };
-    Ok(Answer::List(wanted.fetch(&project).await?.rows))
+    Ok(Answer::List(wanted.fetch(&project).await?.list))
 }
 
 /// Which mail is wanted.
@@ -73,7 +73,7 @@ pub(crate) struct Fetched {
     /// The agent, as it is shown.
     pub(crate) agent: String,
     /// Its messages.
-    pub(crate) rows: Vec<Value>,
+    pub(crate) list: Listed,
 }
 
 impl Wanted<'_> {
@@ -84,26 +84,22 @@ impl Wanted<'_> {
             Some(text) => Some(threads::named(project, text).await?),
             None => None,
         };
-        // What is left out below cannot be left out by the operation, so that it is not told the limit then.
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        // What is left out below cannot be left out by the operation, so that it is not told the limit then. One more than
+        // is shown tells that there are more.
         let filtered = self.urgent_only || self.since.is_some();
         let request = json!({
             "folder": if self.unread_only { "unread" } else { "open" },
             "newest": true,
             "thread": thread,
             "since": self.since,
-            "limit": Some(self.limit).filter(|_| !filtered),
+            "limit": Some(limit.saturating_add(1)).filter(|_| !filtered),
         });
         let letters = project.desk(&agent).mail("check", request).await?.1;
-        let fits = letters.filter(|letter| {
-            let fits = letter.as_ref().map_or(true, |letter| self.fits(letter));
-            async move { fits }
-        });
-        let letters: Vec<Letter> = fits
-            .take(usize::try_from(self.limit).unwrap_or(usize::MAX))
-            .collect::<Vec<_>>()
-            .await
-            .into_iter()
-            .collect::<Result<_, _>>()?;
+        let fits = letters.try_filter(|letter| std::future::ready(self.fits(letter)));
+        let mut letters: Vec<Letter> = fits.take(limit.saturating_add(1)).try_collect().await?;
+        let more = letters.len() > limit;
+        letters.truncate(limit);
         let senders = letters.iter().map(|letter| &letter.message.from);
         let directory = Directory::of(project, senders.chain([&agent])).await?;
         if !directory.knows(&agent) {
@@ -112,7 +108,7 @@ impl Wanted<'_> {
         let shown = directory.shown(&agent);
         let rows = Rows::new(project, directory);
         let rows = letters.iter().map(|letter| rows.letter(&agent, letter, self.bodies).into()).collect();
-        Ok(Fetched { agent: shown, rows })
+        Ok(Fetched { agent: shown, list: Listed { rows, more } })
     }
 
     /// Times of messages have whole seconds, and the operation keeps the whole second in which `since` lies.

@@ -8,9 +8,9 @@ use crate::Profile;
 use crate::arguments::Arguments;
 use crate::errors::{Failure, Result};
 use crate::rows::Rows;
-use crate::tool::{Answer, Effect, PROJECT, Parameter, Takes, Tool};
+use crate::tool::{Answer, Effect, Listed, PROJECT, Parameter, Takes, Tool};
 use crate::tools::fetch_inbox::MOST;
-use crate::visit::Visit;
+use crate::visit::{Visit, has_more};
 
 pub(super) static TOOL: Tool = Tool {
     name: "fetch_topic",
@@ -37,11 +37,11 @@ async fn run(visit: &Visit, arguments: Arguments) -> Result<Answer> {
         .map_err(|error: fmail_api::Error| Failure::argument(format!("topic_name: {error}.")))?;
     let limit = arguments.number("limit").unwrap_or(20);
     let request = json!({"topic": topic, "limit": limit, "since": arguments.time("since_ts")?});
-    let letters = project.overview().mail("log", request).await?.1;
+    let (head, letters) = project.overview().mail("log", request).await?;
     let mut messages: Vec<Message> = letters.map_ok(|letter| letter.message).try_collect().await?;
     messages.reverse();
     let rows = Rows::of(&project, &messages).await?;
     let bodies = arguments.flag("include_bodies").unwrap_or_default();
     let rows: Vec<Value> = messages.iter().map(|message| rows.message(message, bodies).into()).collect();
-    Ok(Answer::List(rows))
+    Ok(Answer::List(Listed { rows, more: has_more(&head) }))
 }

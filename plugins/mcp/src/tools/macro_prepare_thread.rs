@@ -9,7 +9,7 @@ use crate::names::{self, display};
 use crate::rows;
 use crate::tool::{Answer, Effect, PROJECT, Parameter, Takes, Tool};
 use crate::tools::fetch_inbox::MOST;
-use crate::tools::macro_start_session::inbox;
+use crate::tools::macro_start_session::{inbox, tell_more};
 use crate::tools::register_agent::Registration;
 use crate::tools::summarize_thread::Digest;
 use crate::visit::Visit;
@@ -65,10 +65,12 @@ async fn run(visit: &Visit, arguments: Arguments) -> Result<Answer> {
     thread.insert("total_messages".into(), digest.total().into());
     let bodies = arguments.flag("include_inbox_bodies").unwrap_or_default();
     let inbox = inbox(&project, &display(&agent), arguments.number("inbox_limit"), bodies).await?;
-    Ok(Answer::Object(json!({
+    let mut answer = json!({
         "project": rows::project(&project),
         "agent": told,
         "thread": thread,
-        "inbox": inbox,
-    })))
+        "inbox": inbox.rows,
+    });
+    tell_more(&mut answer, inbox.more);
+    Ok(Answer::Object(answer))
 }

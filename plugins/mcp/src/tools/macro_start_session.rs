@@ -6,7 +6,7 @@ use crate::Profile;
 use crate::arguments::Arguments;
 use crate::errors::Result;
 use crate::rows;
-use crate::tool::{Answer, Effect, PROJECT, Parameter, Takes, Tool};
+use crate::tool::{Answer, Effect, Listed, PROJECT, Parameter, Takes, Tool};
 use crate::tools::fetch_inbox::{MOST, Wanted};
 use crate::tools::file_reservation_paths::{LONGEST, Reservation};
 use crate::tools::register_agent::{POLICY, Registration};
@@ -68,12 +68,21 @@ async fn run(visit: &Visit, arguments: Arguments) -> Result<Answer> {
         }
     };
     let inbox = inbox(&project, &crate::names::display(&agent), arguments.number("inbox_limit"), false).await?;
-    Ok(Answer::Object(json!({
+    let mut answer = json!({
         "project": rows::project(&project),
         "agent": told,
         "file_reservations": reservations,
-        "inbox": inbox,
-    })))
+        "inbox": inbox.rows,
+    });
+    tell_more(&mut answer, inbox.more);
+    Ok(Answer::Object(answer))
+}
+
+/// That the inbox of a macro has more than its limit shows.
+pub(super) fn tell_more(answer: &mut Value, more: bool) {
+    if more {
+        answer["inbox_more"] = true.into();
+    }
 }
 
 /// The newest mail of an agent, as macros show it.
@@ -82,7 +91,7 @@ pub(super) async fn inbox(
     agent: &str,
     limit: Option<u64>,
     bodies: bool,
-) -> Result<Vec<Value>> {
+) -> Result<Listed> {
     let wanted = Wanted {
         agent,
         limit: limit.unwrap_or(10),
@@ -92,5 +101,5 @@ pub(super) async fn inbox(
         since: None,
         thread: None,
     };
-    Ok(wanted.fetch(project).await?.rows)
+    Ok(wanted.fetch(project).await?.list)
 }

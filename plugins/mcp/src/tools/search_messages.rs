@@ -9,9 +9,9 @@ use crate::arguments::Arguments;
 use crate::errors::{Failure, Result};
 use crate::names;
 use crate::rows::{BCC_OF, Rows};
-use crate::tool::{Answer, Effect, PROJECT, Parameter, Takes, Tool};
+use crate::tool::{Answer, Effect, Listed, PROJECT, Parameter, Takes, Tool};
 use crate::tools::fetch_inbox::MOST;
-use crate::visit::{Desk, Visit};
+use crate::visit::{Desk, Visit, has_more};
 
 pub(super) static TOOL: Tool = Tool {
     name: "search_messages",
@@ -39,14 +39,10 @@ async fn run(visit: &Visit, arguments: Arguments) -> Result<Answer> {
         None => (project.overview(), true),
     };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let shown = if everybody {
-        without_copies(&desk, query, limit).await
-    } else {
-        found(&desk, query, limit).await.map(|found| found.0)
-    };
-    let shown = shown.map_err(|error| unclear(&error).unwrap_or_else(|| error.into()))?;
+    let shown = if everybody { without_copies(&desk, query, limit).await } else { found(&desk, query, limit).await };
+    let (shown, more) = shown.map_err(|error| unclear(&error).unwrap_or_else(|| error.into()))?;
     let rows = Rows::of(&project, &shown).await?;
-    Ok(Answer::Found(shown.iter().map(|message| row(&rows, message)).collect()))
+    Ok(Answer::Found(Listed { rows: shown.iter().map(|message| row(&rows, message)).collect(), more }))
 }
 
 /// The newest messages that fit, the newest first, and whether there are more.
@@ -54,19 +50,20 @@ async fn found(desk: &Desk<'_>, query: &str, limit: usize) -> Result<(Vec<Messag
     let (head, letters) = desk.mail("search", json!({"query": query, "limit": limit})).await?;
     let mut messages: Vec<Message> = letters.map_ok(|letter| letter.message).try_collect().await?;
     messages.reverse();
-    Ok((messages, head.get("more").is_some_and(|more| *more == Value::Bool(true))))
+    Ok((messages, has_more(&head)))
 }
 
 /// The same without blind copies, which are nobody's business but their recipients'. For those that stood in the way,
 /// more is asked for.
-async fn without_copies(desk: &Desk<'_>, query: &str, limit: usize) -> Result<Vec<Message>, Error> {
+async fn without_copies(desk: &Desk<'_>, query: &str, limit: usize) -> Result<(Vec<Message>, bool), Error> {
     let mut asked = limit;
     loop {
         let (mut messages, more) = found(desk, query, asked).await?;
         messages.retain(|message| !message.extra.contains_key(BCC_OF));
         if messages.len() >= limit || !more {
+            let more = more || messages.len() > limit;
             messages.truncate(limit);
-            return Ok(messages);
+            return Ok((messages, more));
         }
         asked = asked.saturating_mul(2);
     }

@@ -88,6 +88,20 @@ fn methods_beside_tools_and_resources_answer() {
     }
 }
 
+/// A server over sockets answers many clients, each on whatever thread is free.
+#[test]
+fn an_answer_can_be_worked_on_by_any_thread() {
+    fn any_thread<T: Send + 'static>(value: T) -> T {
+        value
+    }
+    let client = Client::in_memory();
+    let (server, peer) = (client.server.clone(), client.peer.clone());
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let answer = any_thread(async move { server.handle(&peer, ping).await });
+    assert!(matches!(futures::executor::block_on(answer), Outcome::Answer(_)));
+    drop(any_thread(client.server.notifications(&client.peer)));
+}
+
 #[test]
 fn an_outage_is_an_error_and_never_an_empty_list() {
     use std::path::Path;

@@ -122,6 +122,15 @@ fn a_repetition_under_a_key_is_sent_once() {
     assert_eq!(first["deliveries"][0]["payload"]["id"], second["deliveries"][0]["payload"]["id"]);
     assert_eq!((first.get("duplicate"), &second["duplicate"]), (None, &json!(true)));
     assert_eq!((client.inbox("BlueMountain").len(), client.inbox("RedForest").len()), (1, 1));
+    let others = json!({"project_key": PROJECT, "sender_name": "RedForest", "to": ["BlueMountain"], "subject": "s",
+        "body_md": "mine", "idempotency_key": "k1"});
+    assert_eq!(client.call("send_message", others).get("duplicate"), None, "a key is its sender's own");
+    let long = |body: &str| {
+        json!({"project_key": PROJECT, "sender_name": "GreenDog", "to": ["BlueMountain"], "subject": "s",
+        "body_md": body, "idempotency_key": format!("a\n{}", "k".repeat(1000))})
+    };
+    client.call("send_message", long("once"));
+    assert_eq!(client.call("send_message", long("twice"))["duplicate"], true);
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn listed(profile: Profile) -> Vec<Value> {
 fn the_list_of_tools_is_small() {
     for profile in [Profile::Minimal, Profile::Standard, Profile::Full] {
         let bytes = json!(listed(profile)).to_string().len();
+        println!("{profile:?}: {bytes} bytes");
         assert!(
             bytes / 4 < 4_000,
             "{profile:?}: {bytes} bytes are about {} tokens, and 5,000 are the limit",
@@ -149,6 +150,19 @@ fn an_inbox_is_filtered_and_looking_changes_nothing() {
         };
         assert_eq!(subjects(json!({})), ["high", "ack", "plain"]);
         assert_eq!(subjects(json!({"limit": 2})), ["high", "ack"]);
+        for (more, told) in [
+            (json!({"limit": 2}), true),
+            (json!({"limit": 3}), false),
+            (json!({"limit": 1, "urgent_only": true}), true),
+        ] {
+            let mut arguments = json!({"project_key": PROJECT, "agent_name": "BlueMountain"});
+            arguments.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            assert_eq!(
+                client.call("fetch_inbox", arguments)["more"] == true,
+                told,
+                "what a limit leaves out is told: {more}"
+            );
+        }
         assert_eq!(subjects(json!({"urgent_only": true})), ["high", "ack"]);
         assert_eq!(subjects(json!({"urgent_only": true, "limit": 1})), ["high"]);
         assert_eq!(subjects(json!({"thread_id": "T"})), ["high", "plain"]);
@@ -186,6 +200,8 @@ fn a_search_finds_what_is_meant_and_tells_what_it_cannot_read() {
         assert!(found("zebra").is_empty());
         let (kind, text) = client.fails("search_messages", json!({"project_key": PROJECT, "query": "\"open"}));
         assert!(kind == "INVALID_ARGUMENT" && text.starts_with("the query cannot be understood"), "{text}");
+        let limited = client.call("search_messages", json!({"project_key": PROJECT, "query": "alpha*", "limit": 2}));
+        assert_eq!((limited["result"].as_array().unwrap().len(), &limited["more"]), (2, &json!(true)));
         let empty = client.result("search_messages", json!({"project_key": PROJECT, "query": "zebra"}));
         assert_eq!(empty["content"][0]["text"], "{\"result\":[]}");
     });
@@ -224,7 +240,13 @@ fn a_session_starts_though_a_path_is_taken() {
     assert_eq!(session["agent"]["name"], "RedForest");
     assert_eq!(session["file_reservations"]["error"]["type"], "FILE_RESERVATION_CONFLICT");
     assert_eq!(session["file_reservations"]["granted"][0]["path_pattern"], "docs");
-    assert_eq!(session["inbox"][0]["subject"], "waiting for you");
+    assert_eq!((&session["inbox"][0]["subject"], session.get("inbox_more")), (&json!("waiting for you"), None));
+    client.send(&["RedForest"], "another", "b", json!({}));
+    let limited = client.call(
+        "macro_prepare_thread",
+        json!({"project_key": PROJECT, "thread_id": "T", "agent_name": "RedForest", "inbox_limit": 1}),
+    );
+    assert_eq!((limited["inbox"].as_array().unwrap().len(), &limited["inbox_more"]), (1, &json!(true)));
     let new = client.call("macro_start_session", json!({"project_key": "/another/one", "program": "p", "model": "m"}));
     assert_eq!((&new["project"]["human_key"], &new["inbox"]), (&json!("/another/one"), &json!([])));
     let (kind, _) = client.fails(

@@ -1,6 +1,7 @@
 //! A transport that is a plugin: `ws` in a real daemon, spoken to by clients that know nothing of fmail's code.
 
 mod commands;
+mod ending;
 mod frames;
 mod letting_in;
 mod others;

@@ -112,7 +112,8 @@ impl Parameter {
 }
 
 /// The project, in every tool but one.
-pub(crate) const PROJECT: Parameter = Parameter::required("project_key", Takes::Text).or(&["human_key"]);
+pub(crate) const PROJECT: Parameter =
+    Parameter::required("project_key", Takes::Text).or(&["human_key"]).about("Absolute path of the project.");
 /// The agent that acts.
 pub(crate) const AGENT: Parameter = Parameter::required("agent_name", Takes::Text);
 /// The message that is meant.

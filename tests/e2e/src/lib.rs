@@ -6,9 +6,11 @@
 mod binary;
 pub mod checker;
 mod daemon;
+pub mod fake_server;
 mod footprint;
 pub mod http;
 pub mod mcp;
+pub mod mcp_pipe;
 mod plugins;
 mod process;
 mod random;

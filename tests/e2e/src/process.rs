@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -120,15 +120,28 @@ impl Fmail {
 
     /// Starts it.
     pub fn spawn(mut self) -> Running {
-        let shown = format!("{:?}", self.command);
         let input = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-        // A group of its own, so that what a script leaves behind ends with it.
-        self.command.process_group(0).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
-        if let (Some(bytes), Some(mut pipe)) = (self.stdin.take(), child.stdin.take()) {
+        let bytes = self.stdin.take();
+        let mut running = self.started(input);
+        if let (Some(bytes), Some(mut pipe)) = (bytes, running.child.stdin.take()) {
             // A command that refuses before it reads closes the pipe; that is its right.
             std::thread::spawn(move || drop(pipe.write_all(&bytes)));
         }
+        running
+    }
+
+    /// Starts it, and gives its standard input to be written to.
+    pub fn spawn_with_input(self) -> (Running, ChildStdin) {
+        let mut running = self.started(Stdio::piped());
+        let input = running.child.stdin.take().expect("piped");
+        (running, input)
+    }
+
+    fn started(mut self, input: Stdio) -> Running {
+        let shown = format!("{:?}", self.command);
+        // A group of its own, so that what a script leaves behind ends with it.
+        self.command.process_group(0).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
         let stdout = Lines::of(child.stdout.take().expect("piped"));
         let stderr = Lines::of(child.stderr.take().expect("piped"));
         Running { child, shown, stdout, stderr, ended: false }

@@ -8,4 +8,4 @@ mod backend;
 mod server;
 
 pub use backend::{Backend, Caller, Reply};
-pub use server::{Options, Outcome, Peer, Profile, Server};
+pub use server::{Options, Outcome, Peer, Profile, Server, VERSIONS};

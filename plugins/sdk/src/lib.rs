@@ -68,6 +68,7 @@
 //! to the program that loads the plugin; use `tracing`.
 
 mod envelope;
+mod exchange;
 mod host;
 mod instance;
 mod library;
@@ -83,6 +84,7 @@ mod transport;
 
 pub use async_trait::async_trait;
 pub use envelope::{Envelope, Project, Role};
+pub use exchange::refusal;
 pub use fmail_api::{self, *};
 pub use futures;
 pub use host::{Caller, Host, Reply};

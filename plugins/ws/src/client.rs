@@ -3,9 +3,8 @@
 use ::tokio::net::TcpStream;
 use fmail_plugin::futures::stream::{self, BoxStream};
 use fmail_plugin::futures::{SinkExt, StreamExt};
-use fmail_plugin::serde_json::{self, Value, json};
 use fmail_plugin::tokio::time::timeout;
-use fmail_plugin::{Caller, Error, ErrorKind, Operation, Reply, Result};
+use fmail_plugin::{Caller, Error, ErrorKind, Reply, Result};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
@@ -23,19 +22,8 @@ pub async fn request(config: &Config, caller: &Caller, request: &str) -> Result<
         Ok(connected) => connected?,
         Err(_) => return Err(unavailable(config, "no answer in time")),
     };
-    let text = for_project(caller, request)?;
-    socket.send(Message::text(text)).await.map_err(|error| unavailable(config, error))?;
-    let head = next(config, &mut socket).await?;
-    let value: Value = parsed(&head)?;
-    match value.get("ok").and_then(Value::as_bool) {
-        // Who waits for a plain answer takes no stream.
-        Some(true) if !streams(request)? => Ok(Reply { head, events: None }),
-        Some(true) => Ok(Reply { head, events: Some(events(config.clone(), socket)) }),
-        // What is stored but perhaps not durable is told by the answer itself.
-        Some(false) if value.get("id").is_some() => Ok(Reply { head, events: None }),
-        _ => Err(serde_json::from_value(value["error"].clone())
-            .unwrap_or_else(|_| Error::internal("the daemon's answer cannot be understood"))),
-    }
+    socket.send(Message::text(caller.addressed(request)?)).await.map_err(|error| unavailable(config, error))?;
+    Reply::heard(request, objects(config.clone(), socket)).await
 }
 
 async fn connect(config: &Config) -> Result<Socket> {
@@ -70,43 +58,13 @@ fn refused(config: &Config, error: WsError) -> Error {
     .help("set `token` in the section of this plugin to the one that the daemon has")
 }
 
-/// The request, which names its project as on any shared address.
-fn for_project(caller: &Caller, request: &str) -> Result<String> {
-    let mut value: Value = parsed(request)?;
-    if let (Some(id), Some(fields)) = (&caller.project, value.as_object_mut()) {
-        fields.entry("project_id").or_insert_with(|| json!(id));
-    }
-    Ok(value.to_string())
-}
-
-/// Whether a stream follows the answer to a request.
-fn streams(request: &str) -> Result<bool> {
-    let value: Value = parsed(request)?;
-    Ok(Operation::ALL.iter().any(|operation| value["cmd"] == operation.as_str() && operation.streams()))
-}
-
-/// What follows an answer, until its end.
-fn events(config: Config, socket: Socket) -> BoxStream<'static, Result<String>> {
+/// What the daemon says, until it is lost.
+fn objects(config: Config, socket: Socket) -> BoxStream<'static, Result<String>> {
     stream::unfold(Some((config, socket)), |open| async {
         let (config, mut socket) = open?;
-        let text = match next(&config, &mut socket).await {
-            Ok(text) => text,
-            Err(error) => return Some((Err(error), None)),
-        };
-        let value: Value = match parsed(&text) {
-            Ok(value) => value,
-            Err(error) => return Some((Err(error), None)),
-        };
-        if value["event"] == "end" {
-            return None;
-        }
-        match value.get("ok").and_then(Value::as_bool) {
-            Some(false) => {
-                let error = serde_json::from_value(value["error"].clone())
-                    .unwrap_or_else(|_| Error::internal("the daemon's answer cannot be understood"));
-                Some((Err(error), None))
-            }
-            _ => Some((Ok(text), Some((config, socket)))),
+        match next(&config, &mut socket).await {
+            Ok(text) => Some((Ok(text), Some((config, socket)))),
+            Err(error) => Some((Err(error), None)),
         }
     })
     .boxed()
@@ -125,10 +83,6 @@ async fn next(config: &Config, socket: &mut Socket) -> Result<String> {
             None => return Err(unavailable(config, "closed")),
         }
     }
-}
-
-fn parsed(text: &str) -> Result<Value> {
-    serde_json::from_str(text).map_err(|error| Error::internal(format!("not a JSON object: {error}")))
 }
 
 fn unavailable(config: &Config, why: impl std::fmt::Display) -> Error {

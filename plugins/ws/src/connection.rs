@@ -6,11 +6,10 @@ use ::tokio::io::{AsyncReadExt, AsyncWriteExt};
 use ::tokio::net::TcpStream;
 use fmail_plugin::futures::stream::{SplitSink, SplitStream};
 use fmail_plugin::futures::{SinkExt, StreamExt};
-use fmail_plugin::serde_json::{self, Value};
 use fmail_plugin::tokio::sync::{Semaphore, mpsc, watch};
 use fmail_plugin::tokio::task::JoinSet;
 use fmail_plugin::tokio::time::{Instant, sleep_until, timeout};
-use fmail_plugin::{Caller, Error, ErrorKind, Host, Principal, Result, tokio, tracing};
+use fmail_plugin::{Caller, Error, ErrorKind, Host, Principal, refusal, tokio, tracing};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -169,61 +168,23 @@ fn fault(error: &WsError) -> Option<CloseFrame> {
 
 /// Runs a request and writes its answer and what follows. When nobody reads any more, it is given up.
 async fn answer(host: &Host, caller: &Caller, request: &str, answers: &mpsc::Sender<String>) {
-    let req_id = match req_id(request) {
-        Ok(req_id) => req_id,
-        Err(error) => return drop(answers.send(failure(&error, None)).await),
-    };
-    let req_id = req_id.as_ref();
-    let reply = match host.request(caller, request).await {
-        Ok(reply) => reply,
-        Err(error) => return drop(answers.send(failure(&error, req_id)).await),
-    };
-    if answers.send(named(reply.head, req_id)).await.is_err() {
-        return;
-    }
-    let Some(mut events) = reply.events else { return };
-    while let Some(event) = events.next().await {
-        let (text, last) = match event {
-            Ok(event) => (named(event, req_id), false),
-            Err(error) => (failure(&error, req_id), true),
-        };
-        if answers.send(text).await.is_err() || last {
+    let mut objects = host.exchange(caller, request);
+    while let Some(object) = objects.next().await {
+        if answers.send(object).await.is_err() {
             return;
         }
     }
-    drop(answers.send(named(r#"{"event":"end"}"#.into(), req_id)).await);
 }
 
 /// Answers a request that is one too many.
 async fn refuse(request: &str, answers: &mpsc::Sender<String>) {
     let error = Error::new(ErrorKind::Backpressure, "too many requests are under way on this connection")
         .help("wait for an answer, or use another connection; a watch is under way until it is closed");
-    drop(answers.send(failure(&error, req_id(request).unwrap_or_default().as_ref())).await);
+    drop(answers.send(refusal(request, &error)).await);
 }
 
 /// Waits until the flag is up.
 async fn raised(flag: &mut watch::Receiver<bool>) {
     // Whoever could raise it is never gone before us.
     drop(flag.wait_for(|up| *up).await);
-}
-
-/// The caller's own name for a request.
-fn req_id(request: &str) -> Result<Option<Value>> {
-    let mut value: Value = serde_json::from_str(request)
-        .map_err(|error| Error::invalid(format!("the message is not a JSON object: {error}")))?;
-    Ok(value.get_mut("req_id").map(Value::take).filter(|req_id| req_id.is_string() || req_id.is_number()))
-}
-
-/// An object with the name of its request. The host's objects are compact and never empty.
-fn named(mut object: String, req_id: Option<&Value>) -> String {
-    if let (Some(req_id), Some('}')) = (req_id, object.pop()) {
-        object.push_str(&format!(",\"req_id\":{req_id}"));
-    }
-    object.push('}');
-    object
-}
-
-fn failure(error: &Error, req_id: Option<&Value>) -> String {
-    let error = serde_json::to_string(error).unwrap_or_default();
-    named(format!("{{\"ok\":false,\"error\":{error}}}"), req_id)
 }

@@ -7,6 +7,8 @@ mod binary;
 pub mod checker;
 mod daemon;
 mod footprint;
+pub mod http;
+pub mod mcp;
 mod plugins;
 mod process;
 mod random;

@@ -10,11 +10,19 @@ use crate::Sandbox;
 use crate::binary::{cargo_build, newest, profile_directory, workspace};
 
 /// The packages that are libraries of Rust.
-const PACKAGES: [&str; 7] =
-    ["fmail-sqlite", "fmail-exec", "fmail-chat", "fmail-ws", "fmail-mirror", "fmail-example-rust", "fmail-desk"];
+const PACKAGES: [&str; 8] = [
+    "fmail-sqlite",
+    "fmail-exec",
+    "fmail-chat",
+    "fmail-ws",
+    "fmail-http",
+    "fmail-mirror",
+    "fmail-example-rust",
+    "fmail-desk",
+];
 
-/// A directory with every plugin, as `mail.plugins.path` may name it: `sqlite`, `exec`, `chat`, `ws`, `mirror`,
-/// `example-rust`, `example-c`, `desk`, which keeps the states of mail itself, and the program `example-python`.
+/// A directory with every plugin, as `mail.plugins.path` may name it: `sqlite`, `exec`, `chat`, `ws`, `http`,
+/// `mirror`, `example-rust`, `example-c`, `desk`, which keeps the states of mail itself, and the program `example-python`.
 ///
 /// They are built first if they are missing or older than their sources: no test links them, so cargo does not keep them
 /// fresh. `FMAIL_TEST_PLUGINS` names a directory with others.
@@ -87,7 +95,8 @@ fn is_stale(library: &Path) -> bool {
     let Ok(built) = library.metadata().and_then(|metadata| metadata.modified()) else { return true };
     let sources = ["plugins/abi", "plugins/sdk", "plugins/sqlite", "plugins/exec", "plugins/ws", "plugins/mirror"];
     let more = ["plugins/examples/rust-memory", "tests/plugins/desk", "backends", "fmail-api", "fmail-core"];
-    let sources = sources.iter().chain(&more);
+    let of_mcp = ["plugins/http", "plugins/mcp"];
+    let sources = sources.iter().chain(&more).chain(&of_mcp);
     sources.map(|name| newest(&workspace().join(name).join("src"))).max().flatten() > Some(built)
 }
 

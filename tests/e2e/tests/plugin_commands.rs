@@ -372,6 +372,8 @@ fn the_plugins_that_come_with_fmail_keep_their_rules() {
     let desk = Desk::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     desk.passes(&plugins().join("libfmail_sqlite.so"), &[], 170);
-    desk.passes(&plugins().join("libfmail_ws.so"), &["--set", &format!("config.address={free}")], 11);
+    for transport in ["libfmail_ws.so", "libfmail_http.so"] {
+        desk.passes(&plugins().join(transport), &["--set", &format!("config.address={free}")], 11);
+    }
     desk.passes(&plugins().join("libfmail_mirror.so"), &["--pair"], 9);
 }

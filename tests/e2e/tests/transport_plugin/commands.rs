@@ -4,23 +4,31 @@ use fmail_e2e::{Daemon, Sandbox};
 
 const TOKEN: &str = "correct-horse-battery-staple-0042";
 
-/// A daemon whose store lives in its process, and commands that reach it through `ws` only.
-fn over_ws(store: &str, daemons: &str, commands: &str) -> (Sandbox, Daemon, String) {
+/// The transports that are plugins.
+const TRANSPORTS: [&str; 2] = ["ws", "http"];
+
+fn section(transport: &str, address: &str, more: &str) -> String {
+    format!("[mail.plugin.{transport}.config]\naddress = {address:?}\n{more}")
+}
+
+/// A daemon whose store lives in its process, and commands that reach it through this transport only.
+fn over(transport: &str, store: &str, daemons: &str, commands: &str) -> (Sandbox, Daemon, String) {
     let sandbox = Sandbox::new();
-    let section = |address: &str, more: &str| format!("[mail.plugin.ws.config]\naddress = {address:?}\n{more}");
     let mail = |transports: &str| format!("store = {store:?}\ntransports = {transports}");
-    sandbox.configure(&mail("[\"unix\", \"ws\"]"), &section("127.0.0.1:0", daemons));
+    sandbox.configure(&mail(&format!("[\"unix\", {transport:?}]")), &section(transport, "127.0.0.1:0", daemons));
     let mut daemon = Daemon::start(&sandbox);
-    let address = daemon.address("ws");
-    sandbox.configure(&mail("[\"ws\"]"), &section(&address, commands));
+    let endpoint = daemon.address(transport);
+    let address = endpoint.split('/').next().unwrap_or_default().to_string();
+    sandbox.configure(&mail(&format!("[{transport:?}]")), &section(transport, &address, commands));
     (sandbox, daemon, address)
 }
 
 #[test]
 fn commands_reach_their_daemon_through_a_plugin() {
-    for store in ["memory", "example-c"] {
-        let (sandbox, daemon, _) = over_ws(store, "", "");
-        let id = sandbox.send("alice", "task", "over ws");
+    for (transport, store) in TRANSPORTS.iter().flat_map(|transport| [(transport, "memory"), (transport, "example-c")])
+    {
+        let (sandbox, daemon, _) = over(transport, store, "", "");
+        let id = sandbox.send("alice", "task", "over a plugin");
         let args = ["watch", "task", "--since", "1h", "--count", "2", "--json"];
         let mut watch = sandbox.agent("bob").args(args).spawn();
         assert_eq!(watch.json()["id"], id);
@@ -33,31 +41,35 @@ fn commands_reach_their_daemon_through_a_plugin() {
         sandbox.agent("bob").args(["reserve", "--exclusive", "src/**"]).ok();
         sandbox.agent("alice").args(["reserve", "--exclusive", "src/main.rs"]).run().says(&["bob"]);
         sandbox.agent("alice").args(["send", "a/b", "x"]).fails(3);
-        assert_eq!(sandbox.bodies("bob", &[]), ["over ws", "while it is watched", "for bob"]);
+        assert_eq!(sandbox.bodies("bob", &[]), ["over a plugin", "while it is watched", "for bob"]);
         daemon.stop();
     }
 }
 
 #[test]
 fn a_daemon_that_is_not_there_is_missed_in_the_same_words() {
-    let (sandbox, daemon, _) = over_ws("memory", "", "");
-    daemon.stop();
-    let output = sandbox.agent("alice").args(["send", "task", "x"]).run();
-    assert_ne!(output.code, 0);
-    output.says(&["no forged answers that could hold it", "start `forged`"]);
+    for transport in TRANSPORTS {
+        let (sandbox, daemon, _) = over(transport, "memory", "", "");
+        daemon.stop();
+        let output = sandbox.agent("alice").args(["send", "task", "x"]).run();
+        assert_ne!(output.code, 0);
+        output.says(&["no forged answers that could hold it", "start `forged`"]);
+    }
 }
 
 #[test]
 fn a_token_is_proved_and_a_wrong_one_is_named() {
     let token = |token: &str| format!("token = {token:?}");
-    let (sandbox, daemon, address) = over_ws("memory", &token(TOKEN), &token(TOKEN));
-    sandbox.send("alice", "task", "with the token");
-    let section = format!("[mail.plugin.ws.config]\naddress = {address:?}\n{}", token(&TOKEN.replace('4', "5")));
-    sandbox.configure("store = \"memory\"\ntransports = [\"ws\"]", &section);
-    let output = sandbox.agent("alice").args(["send", "task", "x"]).run();
-    assert_ne!(output.code, 0);
-    output.says(&["the token is not the one that is configured", "told nothing but hello"]);
-    daemon.stop();
+    for transport in TRANSPORTS {
+        let (sandbox, daemon, address) = over(transport, "memory", &token(TOKEN), &token(TOKEN));
+        sandbox.send("alice", "task", "with the token");
+        let wrong = section(transport, &address, &token(&TOKEN.replace('4', "5")));
+        sandbox.configure(&format!("store = \"memory\"\ntransports = [{transport:?}]"), &wrong);
+        let output = sandbox.agent("alice").args(["send", "task", "x"]).run();
+        assert_ne!(output.code, 0);
+        output.says(&["the token is not the one that is configured", "told nothing but hello"]);
+        daemon.stop();
+    }
 }
 
 #[test]
@@ -75,16 +87,18 @@ fn a_plugin_that_cannot_be_loaded_is_named() {
 
 #[test]
 fn a_daemon_of_another_project_is_left_alone() {
-    let (sandbox, daemon, address) = over_ws("memory", "", "");
-    let stranger = Sandbox::new();
-    std::fs::create_dir(stranger.path().join(".fmail")).unwrap();
-    let section = format!("[mail.plugin.ws.config]\naddress = {address:?}");
-    stranger.configure("store = \"memory\"\ntransports = [\"ws\"]", &section);
-    let output = stranger.agent("mallory").args(["send", "task", "x"]).run();
-    assert_ne!(output.code, 0);
-    output.says(&["no forged answers that could hold it"]);
-    assert_eq!(sandbox.log("bob", &[]).len(), 0);
-    daemon.stop();
+    for transport in TRANSPORTS {
+        let (sandbox, daemon, address) = over(transport, "memory", "", "");
+        let stranger = Sandbox::new();
+        std::fs::create_dir(stranger.path().join(".fmail")).unwrap();
+        let mail = format!("store = \"memory\"\ntransports = [{transport:?}]");
+        stranger.configure(&mail, &section(transport, &address, ""));
+        let output = stranger.agent("mallory").args(["send", "task", "x"]).run();
+        assert_ne!(output.code, 0);
+        output.says(&["no forged answers that could hold it"]);
+        assert_eq!(sandbox.log("bob", &[]).len(), 0);
+        daemon.stop();
+    }
 }
 
 #[test]

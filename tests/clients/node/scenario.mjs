@@ -230,7 +230,7 @@ class Session {
     const came = await waiting;
     need(came.result.some((row) => row.id === id), 'what was waited for', came);
     await this.drain(this.green);
-    const nothing = await this.in('wait_for_message', { agent_name: this.green, timeout_seconds: 0.2 });
+    const nothing = await this.in('wait_for_message', { agent_name: this.green, timeout_seconds: 1 });
     need(nothing.result.length === 0, 'nothing came', nothing);
   }
 

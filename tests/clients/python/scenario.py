@@ -247,7 +247,7 @@ class Session:
         need(number in [row["id"] for row in came["result"]], "what was waited for", came)
         await self.drain(self.green)
         nothing = await self.ok(
-            "wait_for_message", project_key=self.project, agent_name=self.green, timeout_seconds=0.2
+            "wait_for_message", project_key=self.project, agent_name=self.green, timeout_seconds=1
         )
         need(nothing["result"] == [], "nothing came", nothing)
 

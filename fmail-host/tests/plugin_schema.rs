@@ -124,21 +124,24 @@ fn texts_of_variables_and_flags_become_what_the_schema_wants() {
 }
 
 #[test]
-fn a_strange_project_file_sets_no_path_command_or_address() {
+fn a_strange_project_file_sets_no_path_command_address_or_secret() {
     let place = Place::new();
     place.write(USER, "mail.plugin.sqlite.config.path = '/mine'\n");
     place.write(
         TOML,
-        "[mail.plugin.sqlite.config]\nsize = 9\npath = '/etc/passwd'\npeers = ['evil:1']\nrun = ['sh']\njournal = 'delete'\n",
+        "[mail.plugin.sqlite.config]\nsize = 9\npath = '/etc/passwd'\npeers = ['evil:1']\nrun = ['sh']\njournal = 'delete'\nkey = 'known to others'\n",
     );
     let told = mistakes(&place);
-    for (key, what) in
-        [("config.path @3", "a path"), ("config.peers[0] @4", "an address"), ("config.run @5", "a command")]
-    {
+    for (key, what) in [
+        ("config.path @3", "a path"),
+        ("config.peers[0] @4", "an address"),
+        ("config.run @5", "a command"),
+        ("config.key @7", "a secret"),
+    ] {
         let one = told.iter().find(|one| one.starts_with(key)).unwrap_or_else(|| panic!("{key}: {told:#?}"));
         assert!(one.contains(&format!("names {what} in a project's file")) && one.contains("fmail trust"), "{one}");
     }
-    assert_eq!(told.len(), 3, "{told:#?}");
+    assert_eq!(told.len(), 4, "{told:#?}");
     let (environment, project) = (place.environment("app", &[]), place.project("app", &[]).unwrap());
     Review::of(&environment, &project).unwrap().trust(&environment).unwrap();
     let value = check(&place, &[], &[]).unwrap();

@@ -28,7 +28,8 @@ pub enum Kind {
     Section { properties: Vec<(String, Rule)>, required: Vec<String> },
 }
 
-/// What a text makes the plugin do, which decides who may write it.
+/// What a text makes the plugin do, for which a project's own file has to be trusted: a secret too, since one that a clone
+/// brings along would replace the user's and let in who wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueFormat {
     /// A file or a directory.
@@ -51,11 +52,6 @@ impl ValueFormat {
             ValueFormat::Address => "address",
             ValueFormat::Secret => "secret",
         }
-    }
-
-    /// Whether a project's file may set it only when it is trusted.
-    pub fn needs_trust(self) -> bool {
-        self != ValueFormat::Secret
     }
 }
 

@@ -181,11 +181,12 @@ impl Checking<'_> {
     /// Why this may not stand where it stands, and what to do.
     fn not_here(&self, rule: &Rule, found: &Located) -> Option<(String, String)> {
         let (settings, format) = (self.settings?, rule.format?);
-        if format.needs_trust() && settings.is_strange(&found.origin) {
+        if settings.is_strange(&found.origin) {
             let what = match format {
                 ValueFormat::Address => "an address",
                 ValueFormat::Command => "a command",
-                _ => "a path",
+                ValueFormat::Path => "a path",
+                ValueFormat::Secret => "a secret",
             };
             return Some((
                 format!("names {what} in a project's file, which may have come with a clone and may not"),

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use ::tokio::net::TcpStream;
@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioTimer;
+use rustix::net::{Shutdown, shutdown};
 use tower_service::Service;
 
 use crate::config::{Config, GRACE, PARTING};
@@ -26,6 +27,9 @@ use crate::socket::{Socket, closed, linger};
 const HEAD_BYTES: usize = 64 * 1024;
 /// A request may have so many headers.
 const HEADERS: usize = 100;
+
+/// What one hears who has begun a request and does not go on. hyper itself would say nothing.
+const TOO_SLOW: &str = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// What a request may know of its connection.
 #[derive(Clone)]
@@ -52,7 +56,7 @@ pub async fn serve(stream: TcpStream, config: &Config, router: Router, mut endin
             Ok::<_, Infallible>(router.call(request).await.unwrap_or_else(|never| match never {}))
         }
     });
-    let serving = http1::Builder::new()
+    let mut serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(config.patience)
         .max_headers(HEADERS)
@@ -60,7 +64,6 @@ pub async fn serve(stream: TcpStream, config: &Config, router: Router, mut endin
         // Who has closed its own side still gets its answer; `closed` tells when.
         .half_close(true)
         .serve_connection(Socket::new(stream.clone(), config.patience), service);
-    let mut serving = pin!(serving);
     let ended = tokio::select! {
         ended = &mut serving => ended,
         () = closed(&stream) => {
@@ -68,13 +71,18 @@ pub async fn serve(stream: TcpStream, config: &Config, router: Router, mut endin
             timeout(GRACE, &mut serving).await.unwrap_or(Ok(()))
         }
         () = raised(&mut ending) => {
-            serving.as_mut().graceful_shutdown();
+            Pin::new(&mut serving).graceful_shutdown();
             // Whoever answers is told to hurry at the same time, and has to be heard.
             timeout(GRACE + PARTING, &mut serving).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended");
+        if error.is_timeout() && !serving.into_parts().read_buf.is_empty() {
+            // Nothing is being written while a request is read, so that this cannot come into the middle of an answer.
+            let _ = stream.try_write(TOO_SLOW.as_bytes());
+        }
+        let _ = shutdown(&*stream, Shutdown::Write);
     }
-    linger(&stream, PARTING).await;
+    linger(&stream, if *ending.borrow() { PARTING / 5 } else { PARTING }).await;
 }

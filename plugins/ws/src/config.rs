@@ -19,7 +19,7 @@ pub const SCHEMA: &str = r#"{
             "description": "what a client proves with `Authorization: Bearer <token>`; needed beyond this machine"
         },
         "origins": {
-            "type": "array", "items": {"type": "string"}, "default": [],
+            "type": "array", "items": {"type": "string", "format": "address"}, "default": [],
             "description": "the pages that may connect, such as http://localhost:3000"
         },
         "max_frame_bytes": {

@@ -406,6 +406,9 @@ pub struct RegisterRequest {
     /// Who has the name already comes back: that is no conflict, and what the profile says replaces what it said.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
+    /// A generated name is one word, `briskotter`, and shown as `BriskOtter`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_word: bool,
     /// What the agent tells about itself.
     #[serde(default, skip_serializing_if = "Profile::is_empty")]
     pub profile: Profile,
@@ -414,9 +417,9 @@ pub struct RegisterRequest {
 /// Asks who is known.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WhoRequest {
-    /// Only this agent, if it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<AgentName>,
+    /// Only those of these agents that are known, in this order; everyone when none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<AgentName>,
 }
 
 /// A name that was claimed.

@@ -63,7 +63,8 @@ impl Served {
 impl Client for Served {
     async fn call(&self, context: &Context, request: Request) -> Result<Reply> {
         self.check(context, &request)?;
-        let watches = matches!(request, Request::Watch(_));
+        // What the daemon does for all agents makes none of them present.
+        let watches = matches!(request, Request::Watch(_)) && !context.overview;
         let (operations, caller) = (self.operations.clone(), context.clone());
         // One step onto a thread for the whole operation. It is finished even when the client goes meanwhile.
         let work = move || block_on(operations.call(&caller, request));

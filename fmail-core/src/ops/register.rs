@@ -38,7 +38,7 @@ impl Operations {
         match request.name {
             Some(name) if request.again => self.come_back(&name, context, request.profile).await,
             Some(name) => self.claim(&name, context, request.profile).await,
-            None => self.claim_any(context, request.profile).await,
+            None => self.claim_any(context, request.one_word, request.profile).await,
         }
     }
 
@@ -77,9 +77,9 @@ impl Operations {
         }
     }
 
-    async fn claim_any(&self, context: &Context, profile: Profile) -> Result<Registered> {
+    async fn claim_any(&self, context: &Context, one_word: bool, profile: Profile) -> Result<Registered> {
         for draw in 0..DRAWS {
-            let name = generated(random(), draw >= DRAWS / 2)?;
+            let (name, display) = generated(random(), draw >= DRAWS / 2, one_word)?;
             // A name without a record can still have mail: whoever had it before is not to be read by chance.
             match self.mailbox_is_empty(&name).await {
                 Ok(true) => {}
@@ -88,7 +88,8 @@ impl Operations {
                 Err(error) if error.kind() == ErrorKind::Denied => {}
                 Err(error) => return Err(error),
             }
-            match self.claim(&name, context, profile.clone()).await {
+            let profile = Profile { display, ..profile.clone() };
+            match self.claim(&name, context, profile).await {
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
                 other => return other,
             }
@@ -105,14 +106,19 @@ impl Operations {
     }
 }
 
-/// `brisk-otter`, or `brisk-otter-4711` where the plain ones are getting scarce.
-fn generated(random: u64, numbered: bool) -> Result<AgentName> {
+/// `brisk-otter`, or `brisk-otter-4711` where the plain ones are getting scarce; as one word `briskotter`, shown as
+/// `BriskOtter`.
+fn generated(random: u64, numbered: bool, one_word: bool) -> Result<(AgentName, Option<String>)> {
     let pick = |list: &[&'static str], part: u64| list[(part % list.len() as u64) as usize];
-    let mut name = format!("{}-{}", pick(ADJECTIVES, random), pick(NOUNS, random >> 16));
+    let mut words: Vec<String> = vec![pick(ADJECTIVES, random).into(), pick(NOUNS, random >> 16).into()];
     if numbered {
-        name.push_str(&format!("-{}", (random >> 32) % 10_000));
+        words.push(((random >> 32) % 10_000).to_string());
     }
-    name.parse()
+    if !one_word {
+        return Ok((words.join("-").parse()?, None));
+    }
+    let capital = |word: &String| word[..1].to_uppercase() + &word[1..];
+    Ok((words.concat().parse()?, Some(words.iter().map(capital).collect())))
 }
 
 #[cfg(test)]
@@ -151,14 +157,34 @@ mod tests {
         for (adjective, noun) in ADJECTIVES.iter().zip(NOUNS) {
             assert!(format!("{adjective}-{noun}").parse::<AgentName>().is_ok());
         }
-        assert_eq!(generated(0, true).unwrap().as_str(), "agile-badger-0");
+        assert_eq!(generated(0, true, false).unwrap().0.as_str(), "agile-badger-0");
+    }
+
+    #[test]
+    fn a_name_of_one_word_is_shown_in_capitals() {
+        let project = Project::new();
+        let request = RegisterRequest { one_word: true, ..RegisterRequest::default() };
+        let Response::Registered(registered) = project.call("anon-1", Request::Register(request)).unwrap().head else {
+            panic!()
+        };
+        let who = WhoRequest { names: vec![registered.name.clone()] };
+        let Response::Agents { agents, .. } = project.call("anon-1", Request::Who(who)).unwrap().head else { panic!() };
+        let display = agents[0].profile.display.clone().unwrap();
+        assert_eq!(display.to_lowercase(), registered.name.as_str());
+        assert_eq!(display.matches(char::is_uppercase).count(), 2, "{display}");
+        assert_eq!(generated(0, true, true).unwrap().1.as_deref(), Some("AgileBadger0"));
     }
 
     #[test]
     fn who_comes_back_keeps_its_first_time_and_what_it_said_before() {
         let project = Project::new();
         let come = |profile: Profile| {
-            let request = RegisterRequest { name: Some("greendog".parse().unwrap()), again: true, profile };
+            let request = RegisterRequest {
+                name: Some("greendog".parse().unwrap()),
+                again: true,
+                profile,
+                ..RegisterRequest::default()
+            };
             match project.call("greendog", Request::Register(request)).unwrap().head {
                 Response::Registered(registered) => registered,
                 other => panic!("unexpected answer {other:?}"),
@@ -170,7 +196,7 @@ mod tests {
         project.clock.advance(std::time::Duration::from_secs(5));
         let second = come(Profile { model: Some("two".into()), ..Profile::default() });
         assert!(second.known && second.first_seen == first.first_seen);
-        let who = WhoRequest { name: Some("greendog".parse().unwrap()) };
+        let who = WhoRequest { names: vec!["greendog".parse().unwrap()] };
         let Response::Agents { agents, .. } = project.call("greendog", Request::Who(who)).unwrap().head else {
             panic!()
         };
@@ -184,12 +210,22 @@ mod tests {
         let project = Project::new();
         for (display, fits) in [("GreenDog", true), ("GREENDOG", true), ("BlueDog", false), ("green-dog", false)] {
             let profile = Profile { display: Some(display.into()), ..Profile::default() };
-            let request = RegisterRequest { name: Some("greendog".parse().unwrap()), again: true, profile };
+            let request = RegisterRequest {
+                name: Some("greendog".parse().unwrap()),
+                again: true,
+                profile,
+                ..RegisterRequest::default()
+            };
             let outcome = project.call("greendog", Request::Register(request));
             assert_eq!(outcome.is_ok(), fits, "{display}");
         }
         let profile = Profile { task: Some("x".repeat(5000)), ..Profile::default() };
-        let request = RegisterRequest { name: Some("greendog".parse().unwrap()), again: true, profile };
+        let request = RegisterRequest {
+            name: Some("greendog".parse().unwrap()),
+            again: true,
+            profile,
+            ..RegisterRequest::default()
+        };
         assert!(project.call("greendog", Request::Register(request)).err().unwrap().message().contains("5000 bytes"));
     }
 

@@ -9,6 +9,11 @@ use crate::{Operations, access};
 
 impl Operations {
     pub(crate) async fn watch(&self, context: &Context, request: WatchRequest) -> Result<Reply> {
+        if context.overview && request.target.is_none() {
+            // Whoever acts for everybody sees everything, and is nobody who could be seen or nudged.
+            let (head, events) = self.stream(Query { since: request.since, ..Query::default() }).await?;
+            return Ok(Reply::streaming(head, events));
+        }
         let scope = access::scope(&context.agent, request.target, request.allow_other_dm)?;
         let query = Query { scope, since: request.since, ..Query::default() };
         let (head, events) = self.stream(query).await?;
@@ -36,10 +41,10 @@ impl Operations {
 
 #[cfg(test)]
 mod tests {
-    use fmail_api::{ErrorKind, RecordKey, Reply, Request, Since, Store, WatchRequest};
+    use fmail_api::{Client, Context, ErrorKind, RecordKey, Reply, Request, Since, Store, WatchRequest};
     use futures::executor::block_on;
 
-    use crate::testing::{Project, bodies, take};
+    use crate::testing::{Project, bodies, context, take};
 
     fn watch(project: &Project, request: WatchRequest) -> Reply {
         project.call("alice", Request::Watch(request)).unwrap()
@@ -75,6 +80,18 @@ mod tests {
         let reply = watch(&project, request);
         project.send("bob", "@carol", "hers");
         assert_eq!(bodies(&take(reply, 1)), ["hers"]);
+    }
+
+    #[test]
+    fn who_acts_for_everybody_watches_every_mailbox_and_is_not_seen() {
+        let project = Project::new();
+        project.create();
+        let everybody = Context { overview: true, ..context("mcp") };
+        let reply = block_on(project.operations.call(&everybody, Request::Watch(WatchRequest::default()))).unwrap();
+        project.send("bob", "@carol", "hers");
+        project.send("bob", "task", "everyone's");
+        assert_eq!(bodies(&take(reply, 2)), ["hers", "everyone's"]);
+        assert!(block_on(project.store.get(&RecordKey::agent(&"mcp".parse().unwrap()))).unwrap().is_none());
     }
 
     #[test]

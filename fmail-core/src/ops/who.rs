@@ -12,12 +12,14 @@ impl Operations {
     /// The agents by name. A record that cannot be understood is left out and told; it hides nobody else.
     pub(crate) async fn who(&self, request: WhoRequest) -> Result<(Vec<AgentView>, Vec<Notice>)> {
         let now = self.clock.now();
-        if let Some(name) = request.name {
-            let record = self.store.get(&RecordKey::agent(&name)).await?;
-            let agent = record.map(|record| view(&record, now)).transpose()?;
-            return Ok((agent.into_iter().collect(), Vec::new()));
-        }
         let (mut agents, mut notices) = (Vec::new(), Vec::new());
+        if !request.names.is_empty() {
+            for name in &request.names {
+                let record = self.store.get(&RecordKey::agent(name)).await?;
+                agents.extend(record.map(|record| view(&record, now)).transpose()?);
+            }
+            return Ok((agents, notices));
+        }
         let mut records = self.store.list("agents").await?;
         while let Some(record) = records.next().await {
             match record.and_then(|record| view(&record, now)) {
@@ -67,6 +69,17 @@ mod tests {
         let expected = [("alice", AgentState::Active), ("bob", AgentState::Idle), ("zoe", AgentState::Offline)];
         assert_eq!(shown, expected);
         assert!(notices.is_empty());
+    }
+
+    #[test]
+    fn those_who_are_named_come_in_that_order_as_far_as_they_are_known() {
+        let project = Project::new();
+        for name in ["alice", "bob", "carol"] {
+            project.send(name, "task", "here");
+        }
+        let names = ["carol", "nobody", "alice"].map(|name| name.parse().unwrap()).into();
+        let (agents, _) = block_on(project.operations.who(WhoRequest { names })).unwrap();
+        assert_eq!(agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>(), ["carol", "alice"]);
     }
 
     #[test]

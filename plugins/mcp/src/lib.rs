@@ -4,8 +4,24 @@
 //! the tools do, they ask of a [`Backend`]: the daemon's projects for the `http` plugin, this machine's for
 //! `fmail mcp serve --stdio`.
 
+mod arguments;
 mod backend;
+mod errors;
+mod ids;
+mod methods;
+mod names;
+mod near;
+mod posting;
+mod revision;
+mod rows;
+mod rpc;
 mod server;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod threads;
+mod tool;
+mod tools;
+mod visit;
 
 pub use backend::{Backend, Caller, Reply};
 pub use server::{Options, Outcome, Peer, Profile, Server, VERSIONS};

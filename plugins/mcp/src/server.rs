@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use fmail_api::Principal;
 use futures::stream::BoxStream;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::Backend;
+use crate::methods;
+use crate::rpc::{self, Incoming};
+use crate::visit::Visit;
 
 /// The versions of MCP that are spoken, the oldest first.
 pub const VERSIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
@@ -20,7 +23,7 @@ pub struct Options {
 }
 
 /// A choice of tools.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {
     /// What is needed to send, fetch and acknowledge.
     Minimal,
@@ -56,9 +59,7 @@ pub enum Outcome {
 
 /// The server. One for all clients.
 pub struct Server {
-    #[expect(dead_code, reason = "the tools ask it")]
     backend: Arc<dyn Backend>,
-    #[expect(dead_code, reason = "the tools ask it")]
     options: Options,
 }
 
@@ -69,12 +70,17 @@ impl Server {
     }
 
     /// Runs one JSON-RPC message: a request, a notification or an answer. A batch is no message.
-    pub async fn handle(&self, _peer: &Peer, message: Value) -> Outcome {
-        match message.get("id") {
-            None | Some(Value::Null) => Outcome::Accepted,
-            Some(id) => Outcome::Answer(
-                json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}}),
-            ),
+    pub async fn handle(&self, peer: &Peer, message: Value) -> Outcome {
+        let request = match Incoming::read(message) {
+            Incoming::Request(request) => request,
+            Incoming::Silent => return Outcome::Accepted,
+            Incoming::Wrong(answer) => return Outcome::Answer(answer),
+        };
+        let visit = Visit { backend: self.backend.clone(), peer: peer.clone() };
+        let id = request.id.clone();
+        match methods::run(&visit, self.options.profile, request).await {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::Answer(rpc::refusal(&id, &error)),
         }
     }
 

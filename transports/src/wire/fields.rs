@@ -102,6 +102,12 @@ impl Fields {
         bare.strip_prefix('@').unwrap_or(bare).parse().map(Some)
     }
 
+    /// Names of agents, each with or without its `@`.
+    pub fn agents(&mut self, name: &str) -> Result<Vec<AgentName>> {
+        let texts = self.or_default::<Vec<String>>(name)?;
+        texts.iter().map(|text| text.trim()).map(|text| text.strip_prefix('@').unwrap_or(text).parse()).collect()
+    }
+
     /// How urgent it is.
     pub fn priority(&mut self, name: &str) -> Result<Option<Priority>> {
         self.optional::<String>(name)?.map(|text| text.parse()).transpose()

@@ -65,6 +65,7 @@ fn spelled_out(request: &Request) -> Option<(Operation, Map<String, Value>)> {
         Request::Register(register) => {
             put(&mut fields, "name", json!(register.name));
             put(&mut fields, "again", json!(register.again));
+            put(&mut fields, "one_word", json!(register.one_word));
             put(&mut fields, "profile", json!(register.profile));
             Operation::Register
         }
@@ -241,11 +242,12 @@ mod tests {
             }),
             Request::Topics,
             Request::Who(WhoRequest::default()),
-            Request::Who(WhoRequest { name: Some("zoe".parse().unwrap()) }),
+            Request::Who(WhoRequest { names: vec!["zoe".parse().unwrap(), "bob".parse().unwrap()] }),
             Request::Register(RegisterRequest { name: Some("zoe".parse().unwrap()), ..RegisterRequest::default() }),
             Request::Register(RegisterRequest {
                 name: None,
                 again: true,
+                one_word: true,
                 profile: Profile { display: Some("Zoe".into()), model: Some("m".into()), ..Profile::default() },
             }),
             Request::Inbox(InboxRequest {

@@ -122,7 +122,7 @@ fn request(operation: Operation, mut fields: Fields, agent: &AgentName) -> Resul
         Operation::Relay => Ok(Request::Relay(RelayRequest { since: fields.since()? })),
         Operation::Log => log(fields, agent),
         Operation::Topics => Ok(Request::Topics),
-        Operation::Who => Ok(Request::Who(WhoRequest { name: fields.agent("name")? })),
+        Operation::Who => who(fields),
         Operation::Register => register(fields),
         Operation::Status => status(fields),
         Operation::Gc => {
@@ -208,8 +208,17 @@ fn register(mut fields: Fields) -> Result<Request> {
         Some(name) => Some(name.parse()?),
         None => None,
     };
-    let (again, profile) = (fields.or_default("again")?, fields.or_default("profile")?);
-    Ok(Request::Register(RegisterRequest { name, again, profile }))
+    let (again, one_word) = (fields.or_default("again")?, fields.or_default("one_word")?);
+    Ok(Request::Register(RegisterRequest { name, again, one_word, profile: fields.or_default("profile")? }))
+}
+
+fn who(mut fields: Fields) -> Result<Request> {
+    let names = match (fields.agent("name")?, fields.has("names")) {
+        (Some(_), true) => return Err(Error::invalid("`name` and `names` exclude each other")),
+        (Some(name), false) => vec![name],
+        (None, _) => fields.agents("names")?,
+    };
+    Ok(Request::Who(WhoRequest { names }))
 }
 
 fn status(mut fields: Fields) -> Result<Request> {

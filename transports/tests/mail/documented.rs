@@ -12,7 +12,7 @@ use crate::exchanges::context;
 const DOCUMENT: &str = include_str!("../../../docs/protocol.md");
 
 /// The operations that the document shows in a table, or leaves to PROTOCOL.md, and those that nothing runs yet.
-const WITHOUT_EXAMPLE: [Operation; 14] = [
+const WITHOUT_EXAMPLE: [Operation; 13] = [
     Operation::Hello,
     Operation::Send,
     Operation::Watch,
@@ -20,7 +20,6 @@ const WITHOUT_EXAMPLE: [Operation; 14] = [
     Operation::Log,
     Operation::Topics,
     Operation::Who,
-    Operation::Register,
     Operation::Status,
     Operation::Gc,
     Operation::Digest,

@@ -102,13 +102,21 @@ pub struct FindRequest {
     pub create: bool,
 }
 
+/// Asks the host which projects there are.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct ProjectsRequest {
+    /// Also those that `find` finds. Looking them up costs more than most who ask for the ids want to pay.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hosted: bool,
+}
+
 /// Answers `projects`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ProjectsAnswer {
     /// The ids of the projects that are served.
     pub projects: Vec<String>,
-    /// Every project that `find` finds.
-    #[serde(default)]
+    /// Every project that `find` finds, if that was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosted: Vec<crate::HostedProject>,
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use fmail_api::{Error, ErrorKind, Result};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
 
 /// The lock's name in `.fmail/`.
 pub const LOCK: &str = "forged.lock";
@@ -19,6 +20,8 @@ const NO_DAEMON: &str = "fmail ";
 pub struct RootLock {
     file: File,
     path: PathBuf,
+    /// Keeps away those who share the project, too.
+    alone: Option<UseLock>,
 }
 
 impl RootLock {
@@ -29,7 +32,9 @@ impl RootLock {
 
     /// Takes the lock to keep daemons away for a while, or tells who has it.
     pub fn keep_daemons_away(directory: &Path) -> Result<RootLock> {
-        RootLock::take_as(directory, NO_DAEMON)
+        let mut lock = RootLock::take_as(directory, NO_DAEMON)?;
+        lock.alone = UseLock::take(directory, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(lock)
     }
 
     fn take_as(directory: &Path, before: &str) -> Result<RootLock> {
@@ -41,7 +46,7 @@ impl RootLock {
         }
         file.set_len(0).and_then(|()| file.rewind()).map_err(wrong)?;
         writeln!(file, "{before}{}", std::process::id()).map_err(wrong)?;
-        Ok(RootLock { file, path })
+        Ok(RootLock { file, path, alone: None })
     }
 
     /// Whether the lock is still the one that others would find: somebody may have removed the whole directory.
@@ -50,6 +55,41 @@ impl RootLock {
         match (self.file.metadata(), std::fs::symlink_metadata(&self.path)) {
             (Ok(held), Ok(found)) => place(held) == place(found),
             _ => false,
+        }
+    }
+}
+
+/// That a daemon uses a project which it does not serve alone: another one may, and so do commands. Held as long as this
+/// lives; `fmail store copy` waits for nobody and is refused meanwhile.
+///
+/// It is a lock on `.fmail/` itself, since the file of the other lock says who serves the project.
+#[derive(Debug)]
+pub struct UseLock {
+    _directory: File,
+}
+
+impl UseLock {
+    /// Takes the lock, or tells that a store is being copied.
+    pub fn share(directory: &Path) -> Result<Option<UseLock>> {
+        UseLock::take(directory, FlockOperation::NonBlockingLockShared)
+    }
+
+    /// Nothing where the file system cannot lock a directory: there the other lock has to do.
+    fn take(directory: &Path, how: FlockOperation) -> Result<Option<UseLock>> {
+        let wrong = |error: io::Error| Error::io(format_args!("cannot lock {}", directory.display()), &error);
+        let file = open(directory, OFlags::RDONLY | OFlags::DIRECTORY).map_err(wrong)?;
+        match flock(&file, how) {
+            Ok(()) => Ok(Some(UseLock { _directory: file })),
+            Err(Errno::WOULDBLOCK) if how == FlockOperation::NonBlockingLockExclusive => {
+                let text = format!("{} is in use by a forged that found it by its path", directory.display());
+                Err(Error::new(ErrorKind::Conflict, text)
+                    .help("it lets go when nobody has asked for the project for a while; `forged stop` ends it"))
+            }
+            Err(Errno::WOULDBLOCK) => {
+                let text = format!("a store of {} is being copied by `fmail store copy`", directory.display());
+                Err(Error::new(ErrorKind::Conflict, text).help("wait for its end"))
+            }
+            Err(_) => Ok(None),
         }
     }
 }
@@ -121,6 +161,22 @@ mod tests {
         assert!(!lock.is_in_place());
         drop(lock);
         assert_eq!(holder(directory.path()).unwrap(), None);
+    }
+
+    #[test]
+    fn users_share_a_project_with_its_daemon_but_not_with_a_copy() {
+        let directory = tempfile::tempdir().unwrap();
+        let daemon = RootLock::take(directory.path()).unwrap();
+        let users = [UseLock::share(directory.path()).unwrap(), UseLock::share(directory.path()).unwrap()];
+        assert!(users.iter().all(Option::is_some));
+        drop(daemon);
+        let error = RootLock::keep_daemons_away(directory.path()).err().unwrap();
+        assert!(error.kind() == ErrorKind::Conflict && error.to_string().contains("by its path"), "{error}");
+        assert_eq!(holder(directory.path()).unwrap(), None, "nothing is left of the attempt");
+        drop(users);
+        let _copy = RootLock::keep_daemons_away(directory.path()).unwrap();
+        let error = UseLock::share(directory.path()).unwrap_err();
+        assert!(error.kind() == ErrorKind::Conflict && error.to_string().contains("store copy"), "{error}");
     }
 
     #[test]

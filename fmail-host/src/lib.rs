@@ -1,7 +1,8 @@
 //! From a directory and a configuration to an open store.
 //!
 //! Three questions are answered here, once for the command line and the daemon: which project is meant ([`Project`]),
-//! what is configured ([`Settings`]), and which store that names ([`open_store`]) and how to get at it ([`Route`]). All three ask the outside world
+//! what is configured ([`Settings`]), and which store that names ([`open_store`]) and how to get at it ([`Route`]).
+//! Programs that serve many projects ask a fourth: which one a path means ([`Catalogue`]). All of them ask the outside world
 //! through an [`Environment`], so that a test can give them another one. No subprocess is run: a command must cost
 //! little more than the start of a process.
 
@@ -9,6 +10,7 @@ mod config;
 pub mod daemon_lock;
 mod environment;
 mod file;
+pub mod hosting;
 mod near;
 mod open;
 pub mod plugin;
@@ -19,11 +21,13 @@ mod secrets;
 mod trust;
 
 pub use config::{
-    Ask, Check, ConfigFile, Durability, Entry, Gc, Isolation, MIN_TOKEN, Mail, Origin, PluginCheck, PluginPlaces,
-    PluginSettings, RelaySettings, Review, Secret, Settings, TcpSettings, TlsSettings, Watch, config_places,
+    Ask, Check, ConfigFile, Durability, Entry, FoundProjects, Gc, Isolation, MIN_TOKEN, Mail, Origin, PluginCheck,
+    PluginPlaces, PluginSettings, RelaySettings, Review, Secret, Settings, TcpSettings, TlsSettings, Watch,
+    config_places,
 };
 pub use environment::{Environment, agent_name};
 pub use fmail_backends::SystemClock;
+pub use hosting::Catalogue;
 pub use open::{Serving, open_named, open_store, unserved};
 pub use plugin::{
     Candidate, Capability, Manifest, Mistake, PluginFile, PluginForm, PluginName, PluginPlace, PluginSearch, Refusal,

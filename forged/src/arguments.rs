@@ -28,6 +28,11 @@ pub struct Serve {
     #[arg(value_name = "ROOT")]
     pub roots: Vec<PathBuf>,
 
+    /// Serve no project of its own, only those that clients name by their paths; needs a transport plugin in
+    /// mail.transports
+    #[arg(long, conflicts_with_all = ["roots", "tcp"])]
+    pub no_project: bool,
+
     /// Listen on TCP too, for all the projects; without an address on 127.0.0.1:7463
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true,
         default_missing_value = DEFAULT_MISSING)]
@@ -79,6 +84,10 @@ pub struct Control {
     /// The directory of the project; without it, the project of the current directory (or FMAIL_ROOT)
     #[arg(value_name = "ROOT")]
     pub root: Option<PathBuf>,
+
+    /// The daemon that serves no project of its own
+    #[arg(long, conflicts_with = "root")]
+    pub no_project: bool,
 
     /// Print JSON
     #[arg(long)]

@@ -6,9 +6,17 @@ use async_trait::async_trait;
 use fmail_api::{AgentState, Client, Context, Error, ErrorKind, Principal, Reply, Request, Response, Result};
 use fmail_core::Operations;
 use fmail_host::Project;
+use futures::StreamExt;
 use futures::executor::block_on;
+use tokio::sync::Semaphore;
 
+use crate::found::Guarded;
 use crate::presence::Presence;
+use crate::underway::Underway;
+
+/// How many operations of a project run at a time. More would only wait for the same disk; and where that hangs, the other
+/// projects must not wait for it too.
+pub const AT_A_TIME: usize = 64;
 
 /// Runs operations on threads that may wait for the disk, and knows who is there.
 pub struct Served {
@@ -22,9 +30,47 @@ pub struct Served {
     pub store: String,
     /// Whether peers may ask for everything.
     pub relay: bool,
+    turns: Arc<Semaphore>,
+    /// Held by every operation and every stream that is under way.
+    busy: Arc<()>,
+    /// The directory that was opened, for a project whose loss does not end the daemon.
+    guarded: Option<Arc<Guarded>>,
 }
 
 impl Served {
+    /// The operations of a project.
+    pub fn new(operations: Operations, project: Project, id: String, store: String, relay: bool) -> Self {
+        Served {
+            operations: Arc::new(operations),
+            presence: Arc::new(Presence::default()),
+            project,
+            project_id: id,
+            store,
+            relay,
+            turns: Arc::new(Semaphore::new(AT_A_TIME)),
+            busy: Arc::new(()),
+            guarded: None,
+        }
+    }
+
+    /// Whether an operation or a stream is under way.
+    pub fn is_busy(&self) -> bool {
+        Arc::strong_count(&self.busy) > 1
+    }
+
+    /// How many operations may begin at once.
+    #[cfg(test)]
+    pub fn turns_left(&self) -> usize {
+        self.turns.available_permits()
+    }
+
+    /// The same, which looks before each operation whether the directory is still the one that was opened.
+    #[must_use]
+    pub fn guarded_by(mut self, guarded: Arc<Guarded>) -> Self {
+        self.guarded = Some(guarded);
+        self
+    }
+
     fn check(&self, context: &Context, request: &Request) -> Result<()> {
         if let Some(named) = &context.project
             && *named != self.project_id
@@ -65,9 +111,17 @@ impl Client for Served {
         self.check(context, &request)?;
         // What the daemon does for all agents makes none of them present.
         let watches = matches!(request, Request::Watch(_)) && !context.overview;
-        let (operations, caller) = (self.operations.clone(), context.clone());
+        let (operations, caller, busy) = (self.operations.clone(), context.clone(), self.busy.clone());
+        let turn = self.turns.clone().acquire_owned().await;
+        let turn = turn.map_err(|_| Error::internal("the project takes no operations any more"))?;
         // One step onto a thread for the whole operation. It is finished even when the client goes meanwhile.
-        let work = move || block_on(operations.call(&caller, request));
+        let guarded = self.guarded.clone();
+        let work = move || {
+            let in_place = guarded.map_or(Ok(()), |guarded| guarded.check());
+            let reply = in_place.and_then(|()| block_on(operations.call(&caller, request)));
+            drop((turn, busy));
+            reply
+        };
         let mut reply = tokio::task::spawn_blocking(work)
             .await
             .map_err(|_| Error::internal("an operation ended unexpectedly; the daemon's log says why"))??;
@@ -79,6 +133,10 @@ impl Client for Served {
         if watches {
             reply.events = reply.events.map(|events| self.presence.during(context, events));
         }
+        reply.events = reply.events.map(|events| {
+            let loss = self.guarded.as_ref().map(|guarded| guarded.loss());
+            Underway::new(events, self.busy.clone(), loss).boxed()
+        });
         Ok(reply)
     }
 }

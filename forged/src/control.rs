@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::arguments::Control;
-use crate::lock;
+use crate::{alone, lock};
 
 /// How long a daemon may take to answer, and to end.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -19,12 +19,16 @@ const END: Duration = Duration::from_secs(30);
 
 /// Tells whether a daemon serves the project.
 pub fn status(environment: &Environment, control: &Control) -> Result<ExitCode> {
-    let root = root(environment, control)?;
-    let directory = root.join(".fmail");
+    let (root, directory) = place(environment, control)?;
     let Some(process) = lock::holder(&directory)? else {
         show(control, &json!({"running": false, "root": root}), &format!("no forged serves {}", root.display()));
         return Ok(ExitCode::FAILURE);
     };
+    if control.no_project {
+        let text = format!("a forged without a project of its own runs with {}, process {process}", root.display());
+        show(control, &json!({"running": true, "root": root, "process": process}), &text);
+        return Ok(ExitCode::SUCCESS);
+    }
     let hello = hello(&directory)?;
     let shown = json!({"running": true, "root": root, "process": process, "version": hello.version,
         "protocol": hello.protocol, "project": hello.project.id});
@@ -36,8 +40,7 @@ pub fn status(environment: &Environment, control: &Control) -> Result<ExitCode> 
 
 /// Ends the daemon and waits for its end.
 pub fn stop(environment: &Environment, control: &Control) -> Result<ExitCode> {
-    let root = root(environment, control)?;
-    let directory = root.join(".fmail");
+    let (root, directory) = place(environment, control)?;
     let Some(process) = lock::holder(&directory)? else {
         show(control, &json!({"stopped": false, "root": root}), &format!("no forged serves {}", root.display()));
         return Ok(ExitCode::FAILURE);
@@ -60,11 +63,18 @@ pub fn stop(environment: &Environment, control: &Control) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn root(environment: &Environment, control: &Control) -> Result<PathBuf> {
-    match &control.root {
-        Some(root) => Ok(environment.cwd.join(root)),
-        None => Project::discover(environment).map(|project| project.root),
+/// What is served, and where the lock is that tells by whom.
+fn place(environment: &Environment, control: &Control) -> Result<(PathBuf, PathBuf)> {
+    if control.no_project {
+        let own = alone::directory(environment)?;
+        return Ok((own.clone(), own));
     }
+    let root = match &control.root {
+        Some(root) => environment.cwd.join(root),
+        None => Project::discover(environment)?.root,
+    };
+    let directory = root.join(".fmail");
+    Ok((root, directory))
 }
 
 /// Asks the daemon itself: a process that holds the lock and does not answer is not well.

@@ -1,13 +1,14 @@
 //! The projects that this daemon serves.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fmail_api::{Client, Error, ErrorKind, Host, ProjectRef, Result};
+use fmail_api::{Client, Error, ErrorKind, Host, HostedProject, ProjectRef, Result};
 
 use crate::client::Served;
+use crate::found::Found;
 
 /// Finds served projects by directory and by id.
 #[derive(Default)]
@@ -15,9 +16,25 @@ pub struct Projects {
     by_root: HashMap<PathBuf, Arc<Served>>,
     /// Two clones of one project have one id. Only the first is found by it.
     by_id: HashMap<String, (PathBuf, Arc<Served>)>,
+    /// What is found by its path, for those who may ask for that.
+    found: Option<Arc<Found>>,
 }
 
 impl Projects {
+    /// The same, and every project that is found by its path.
+    #[must_use]
+    pub fn and_found(mut self, found: Arc<Found>) -> Self {
+        self.found = Some(found);
+        self
+    }
+
+    fn found(&self, path: &Path) -> Result<&Arc<Found>> {
+        self.found.as_ref().ok_or_else(|| {
+            let text = format!("projects are not found by their paths here: {}", path.display());
+            Error::new(ErrorKind::Unsupported, text)
+        })
+    }
+
     /// Adds a project; the error names the project that has the same id already. The project is served all the same, on
     /// its own socket.
     pub fn add(&mut self, root: PathBuf, client: Arc<Served>) -> Result<()> {
@@ -49,14 +66,26 @@ impl Host for Projects {
     }
 
     async fn open(&self, project: ProjectRef) -> Result<Arc<dyn Client>> {
-        let found = match &project {
+        let served = match &project {
             ProjectRef::Id(id) => self.by_id.get(id).map(|(_, client)| client),
             ProjectRef::Root(root) => self.by_root.get(root),
         };
-        match found {
-            Some(client) => Ok(client.clone()),
-            None => Err(Error::new(ErrorKind::InvalidProject, "this daemon does not serve the project that is named")
+        match (served, &project, &self.found) {
+            (Some(client), _, _) => Ok(client.clone()),
+            (None, ProjectRef::Root(root), Some(found)) => found.open(root).await,
+            _ => Err(Error::new(ErrorKind::InvalidProject, "this daemon does not serve the project that is named")
                 .help("start forged in the project's directory, or name the directory when starting it")),
+        }
+    }
+
+    async fn find(&self, path: &Path, create: bool) -> Result<HostedProject> {
+        self.found(path)?.find(path, create).await
+    }
+
+    async fn hosted(&self) -> Result<Vec<HostedProject>> {
+        match &self.found {
+            Some(found) => found.hosted().await,
+            None => Ok(Vec::new()),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! `forged`: serves projects to agents, so that a message reaches who waits for it at once.
 
+mod alone;
 mod client;
 mod completions;
 mod control;
+mod found;
 mod host;
 mod limits;
 mod lock;
@@ -13,6 +15,7 @@ mod presence;
 mod project;
 mod serve;
 mod tcp;
+mod underway;
 
 use std::process::ExitCode;
 

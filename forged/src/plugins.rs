@@ -4,11 +4,12 @@
 //! started keeps the daemon from starting, as everything does that was asked for and is not there. One that ends later is
 //! started again: the projects are served all the while on the other ways.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{Host, Relay, Result, Shutdown, Transport};
+use fmail_host::hosting::make_private;
 use fmail_host::plugin::{Plugin, PluginRelay, PluginTransport, Spawner, data_dir};
 use fmail_host::{PluginKind, PluginName, PluginSettings, Settings};
 use futures::future::{BoxFuture, Either, select};
@@ -17,6 +18,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::found::Found;
 use crate::host::Projects;
 use crate::project::Opened;
 
@@ -44,6 +46,11 @@ impl Named {
             relays: named(PluginKind::Relay, &settings.mail.relays)?,
         })
     }
+
+    /// Whether a transport is named.
+    pub fn listens(&self) -> bool {
+        !self.transports.is_empty()
+    }
 }
 
 /// Something that runs until the shutdown, and can be started again.
@@ -52,22 +59,33 @@ type Running = BoxFuture<'static, Result<()>>;
 /// Starts one of them. The outer result says whether it began.
 type Start = Arc<dyn Fn() -> BoxFuture<'static, Result<Running>> + Send + Sync>;
 
-/// Starts every plugin that the projects name; each goes on in `running` until the shutdown.
+/// Who names plugins.
+pub enum Naming<'a> {
+    /// The projects that the daemon was started for.
+    Projects(&'a [Opened]),
+    /// The daemon itself, which has none; with its own directory.
+    Daemon(&'a Named, &'a Path),
+}
+
+/// Starts every plugin that is named; each goes on in `running` until the shutdown. Transports also get at what is found
+/// by its path.
 pub async fn start_all(
-    projects: &[Opened],
+    naming: &Naming<'_>,
+    found: &Arc<Found>,
     shutdown: &(dyn Fn() -> Shutdown + Send + Sync),
     running: &mut JoinSet<Result<()>>,
 ) -> Result<()> {
-    for (settings, host, data_dir) in grouped(projects, |project| &project.plugins.transports)? {
+    for (settings, projects, data_dir) in grouped(naming, |named| &named.transports)? {
+        let host = Arc::new(projects.and_found(found.clone()));
         let transport = Arc::new(PluginTransport::new(load(&settings, PluginKind::Transport)?, data_dir, spawner()));
         let name = transport.name().to_string();
         keep(name, start_transport(transport, host, shutdown), shutdown(), running).await?;
     }
-    for (settings, host, data_dir) in grouped(projects, |project| &project.plugins.relays)? {
+    for (settings, projects, data_dir) in grouped(naming, |named| &named.relays)? {
         let relay = Arc::new(PluginRelay::new(load(&settings, PluginKind::Relay)?, data_dir, spawner()));
         let name = relay.name().to_string();
         watch_status(relay.clone(), running);
-        keep(name, start_relay(relay, host, shutdown), shutdown(), running).await?;
+        keep(name, start_relay(relay, Arc::new(projects), shutdown), shutdown(), running).await?;
     }
     Ok(())
 }
@@ -77,13 +95,24 @@ fn load(settings: &PluginSettings, kind: PluginKind) -> Result<Plugin> {
 }
 
 /// A plugin, the projects that name it, and the directory that is its own.
-type Group = (PluginSettings, Arc<dyn Host>, PathBuf);
+type Group = (PluginSettings, Projects, PathBuf);
 
 /// Each plugin once, with the projects that name it so and a directory of its own, in the first of them.
-fn grouped(projects: &[Opened], named: impl Fn(&Opened) -> &Vec<PluginSettings>) -> Result<Vec<Group>> {
+fn grouped(naming: &Naming<'_>, named: impl Fn(&Named) -> &Vec<PluginSettings>) -> Result<Vec<Group>> {
+    let projects = match naming {
+        Naming::Projects(projects) => *projects,
+        Naming::Daemon(all, directory) => {
+            let own = |settings: &PluginSettings| -> Result<Group> {
+                let own = directory.join("plugins").join(settings.name.as_str());
+                make_private(&own)?;
+                Ok((settings.clone(), Projects::default(), own))
+            };
+            return named(all).iter().map(own).collect();
+        }
+    };
     let mut groups: Vec<(PluginSettings, Vec<&Opened>)> = Vec::new();
     for project in projects {
-        for settings in named(project) {
+        for settings in named(&project.plugins) {
             match groups.iter_mut().find(|(known, _)| known == settings) {
                 Some((_, members)) => members.push(project),
                 None => groups.push((settings.clone(), vec![project])),
@@ -99,7 +128,7 @@ fn grouped(projects: &[Opened], named: impl Fn(&Opened) -> &Vec<PluginSettings>)
                 // That two clones have one id was told when they were opened.
                 let _ = host.add(project.root.clone(), project.client.clone());
             }
-            Ok((settings, Arc::new(host) as Arc<dyn Host>, own))
+            Ok((settings, host, own))
         })
         .collect()
 }

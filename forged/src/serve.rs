@@ -1,11 +1,12 @@
 //! Serving: from the arguments to the last drained connection.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{Error, ErrorKind, Listening, Result, Shutdown, Transport};
 use fmail_core::RENEW_AFTER;
-use fmail_host::Environment;
+use fmail_host::{Catalogue, Environment, Settings};
 use fmail_transports::{Limits, UnixTransport};
 use futures::FutureExt;
 use futures::executor::block_on;
@@ -14,17 +15,21 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, interval_at};
 
+use crate::alone::Alone;
 use crate::arguments::Serve;
+use crate::client::AT_A_TIME;
+use crate::found::Found;
 use crate::host::Projects;
 use crate::notify::notify;
+use crate::plugins::Naming;
 use crate::project::{self, Opened};
 use crate::tcp::{self, Tcp};
 use crate::{limits, log, plugins};
 
 /// How often to look whether the projects are still where they were.
 const LOOK_AFTER: Duration = Duration::from_secs(5);
-/// Threads for operations. More would only wait for the same disk.
-const BLOCKING_THREADS: usize = 64;
+/// Threads for operations: enough that a few projects whose disks hang leave some for the others.
+const BLOCKING_THREADS: usize = 16 * AT_A_TIME;
 
 /// Serves until a signal comes.
 pub fn serve(environment: &Environment, arguments: &Serve) -> Result<()> {
@@ -43,7 +48,10 @@ pub fn serve(environment: &Environment, arguments: &Serve) -> Result<()> {
 
 async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
-    let projects = open_all(environment, arguments)?;
+    let settings = Settings::load(environment, None, &[])?;
+    let alone = if arguments.no_project { Some(Alone::new(environment, &settings)?) } else { None };
+    let projects = if alone.is_some() { Vec::new() } else { open_all(environment, arguments)? };
+    let found = found(environment, &settings, &projects);
     let tcp = tcp::listeners(projects.iter().map(|project| &project.tcp), arguments);
     tcp.iter().try_for_each(Tcp::check_address)?;
     let (ending, ended) = watch::channel(false);
@@ -57,7 +65,11 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
         listening.spawn(one.finished);
     }
     let mut plugins = JoinSet::new();
-    plugins::start_all(&projects, &shutdown, &mut plugins).await?;
+    let naming = match &alone {
+        Some(alone) => Naming::Daemon(&alone.plugins, &alone.directory),
+        None => Naming::Projects(&projects),
+    };
+    plugins::start_all(&naming, &found, &shutdown, &mut plugins).await?;
     notify("READY=1");
     // A watch notes its agent when it starts; the first renewal is due a minute later.
     let (mut look, mut renew) = (interval(LOOK_AFTER), interval_at(Instant::now() + RENEW_AFTER, RENEW_AFTER));
@@ -66,10 +78,13 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
             _ = interrupt.recv() => break Ok("interrupted"),
             _ = terminate.recv() => break Ok("told to end"),
             Some(done) = listening.join_next() => break Err(ended_early(done)),
-            _ = look.tick() => if let Some(gone) = projects.iter().find(|project| !project.lock.is_in_place()) {
-                break Err(moved(gone));
-            },
-            _ = renew.tick() => renew_presence(&projects),
+            _ = look.tick() => {
+                if let Some(error) = lost(&projects, alone.as_ref()) {
+                    break Err(error);
+                }
+                found.tidy();
+            }
+            _ = renew.tick() => renew_presence(&projects, &found),
         }
     };
     match &reason {
@@ -88,6 +103,7 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
             tracing::warn!(%error, "a plugin did not end well");
         }
     }
+    found.close_all().await;
     for project in &projects {
         project.store.close().await?;
     }
@@ -114,6 +130,15 @@ fn open_all(environment: &Environment, arguments: &Serve) -> Result<Vec<Opened>>
         projects.push(project::open(&own)?);
     }
     Ok(projects)
+}
+
+/// What clients may name by path beside what the daemon was started for.
+fn found(environment: &Environment, settings: &Settings, projects: &[Opened]) -> Arc<Found> {
+    let roots: Vec<PathBuf> = projects.iter().map(|project| project.root.clone()).collect();
+    let reporter = log::reporter("by path".into());
+    let catalogue = Catalogue::new(environment, settings, &roots, reporter);
+    let served = projects.iter().map(|project| (project.root.clone(), project.client.clone())).collect();
+    Arc::new(Found::new(catalogue, served, settings.mail.projects.open))
 }
 
 async fn listen_all(
@@ -146,10 +171,11 @@ async fn listen_all(
 }
 
 /// Agents with an open watch stay active for those who read the files too.
-fn renew_presence(projects: &[Opened]) {
-    for project in projects {
-        for context in project.client.presence.contexts() {
-            let operations = project.client.operations.clone();
+fn renew_presence(projects: &[Opened], found: &Found) {
+    let served = projects.iter().map(|project| (project.client.presence.clone(), project.client.operations.clone()));
+    for (presence, operations) in served.chain(found.present()) {
+        for context in presence.contexts() {
+            let operations = operations.clone();
             tokio::task::spawn_blocking(move || {
                 if let Err(error) = block_on(operations.touch(&context)) {
                     tracing::debug!(%error, agent = %context.agent, "the agent's record was not kept up to date");
@@ -170,10 +196,14 @@ fn ended_early(done: std::result::Result<Result<()>, tokio::task::JoinError>) ->
     }
 }
 
-fn moved(project: &Opened) -> Error {
-    Error::new(
-        ErrorKind::InvalidProject,
-        format!("{}/.fmail was removed or replaced while it was served", project.root.display()),
-    )
-    .help("start forged again")
+/// What the daemon was started for and is no more where it was.
+fn lost(projects: &[Opened], alone: Option<&Alone>) -> Option<Error> {
+    let gone = projects.iter().find(|project| !project.lock.is_in_place());
+    let directory = match (gone, alone) {
+        (Some(project), _) => project.root.join(".fmail"),
+        (None, Some(alone)) if !alone.lock.is_in_place() => alone.directory.clone(),
+        _ => return None,
+    };
+    let text = format!("{} was removed or replaced while it was served", directory.display());
+    Some(Error::new(ErrorKind::InvalidProject, text).help("start forged again"))
 }

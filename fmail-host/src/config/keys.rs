@@ -44,6 +44,8 @@ pub enum Form {
     Names(PluginKind),
     /// A list of directories.
     Directories,
+    /// A list of directories that decides what a daemon may touch.
+    Roots,
     /// A text that is never shown, of at least this many bytes; or nothing.
     Secret(usize),
     /// The path of a file, or nothing.
@@ -74,7 +76,7 @@ pub const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All keys, in the order in which they are shown.
-pub static KEYS: [Key; 24] = [
+pub static KEYS: [Key; 26] = [
     Key { name: "mail.store", alias: Some("mail.provider"), form: Form::Store },
     key("mail.durability", Form::Word(&["disk", "os"])),
     key("mail.max_message_bytes", Form::Number(128, 64 * 1024 * 1024)),
@@ -88,6 +90,8 @@ pub static KEYS: [Key; 24] = [
     key("mail.transports", Form::Names(PluginKind::Transport)),
     key("mail.relays", Form::Names(PluginKind::Relay)),
     key("mail.plugins.path", Form::Directories),
+    key("mail.projects.roots", Form::Roots),
+    key("mail.projects.open", Form::Number(1, 10_000)),
     key("mail.tcp.address", Form::Address),
     key("mail.tcp.listen", Form::Switch),
     key("mail.tcp.insecure", Form::Switch),
@@ -135,7 +139,9 @@ impl Key {
 
     /// Whether it matters who wrote its value. Finding out costs a look at what the user has trusted.
     pub fn asks_author(&self) -> bool {
-        use Form::{Command, Commands, Credential, Digest, Directories, File, Isolation, Name, Names, Secret, Store};
+        use Form::{
+            Command, Commands, Credential, Digest, Directories, File, Isolation, Name, Names, Roots, Secret, Store,
+        };
         let form = matches!(
             self.form,
             Store
@@ -146,6 +152,7 @@ impl Key {
                 | Isolation
                 | Digest
                 | Directories
+                | Roots
                 | File
                 | Credential
                 | Secret(_)
@@ -208,7 +215,7 @@ impl Form {
             Form::Addresses => "a list of addresses host:port".into(),
             Form::Address => "an address such as 127.0.0.1:7463".into(),
             Form::Names(kind) => format!("a list of names of {kind}s"),
-            Form::Directories => "a list of absolute paths, or ones that begin with ~/".into(),
+            Form::Directories | Form::Roots => "a list of absolute paths, or ones that begin with ~/".into(),
             Form::Secret(min) => format!("a text of {min} bytes or more"),
             Form::File | Form::Credential => "an absolute path, or one that begins with ~/".into(),
             Form::Commands => commands::ALLOWED.into(),
@@ -226,7 +233,7 @@ impl Form {
         match self {
             Form::Switch => text.parse().map_or_else(|_| as_text(), Found::Bool),
             Form::Number(..) => text.parse().map_or_else(|_| as_text(), Found::Integer),
-            Form::Addresses | Form::Names(_) | Form::Directories => Found::List(
+            Form::Addresses | Form::Names(_) | Form::Directories | Form::Roots => Found::List(
                 text.split(',')
                     .map(str::trim)
                     .filter(|item| !item.is_empty())
@@ -288,7 +295,8 @@ impl Form {
                 Ok(path.as_str().into())
             }
             (Form::Directories, Found::List(_)) if author.is_stranger() => Err(not_in_a_project(author)),
-            (Form::Directories, Found::List(items)) => texts(items, |path| match is_whole_path(path) {
+            (Form::Roots, Found::List(_)) if author != Author::Owner => Err(not_in_any_project()),
+            (Form::Directories | Form::Roots, Found::List(items)) => texts(items, |path| match is_whole_path(path) {
                 true => Ok(()),
                 false => Err(refused(None)),
             }),
@@ -390,7 +398,8 @@ fn not_in_a_project(author: Author) -> Wrong {
     }
 }
 
-/// Whom we believe is one thing for all projects that a daemon serves, so no project decides it, trusted or not.
+/// Whom we believe, and what a daemon may touch, is one thing for all projects that it serves, so no project decides it,
+/// trusted or not.
 fn not_in_any_project() -> Wrong {
     Wrong {
         what: "stands in a project's file, which may have come with a clone and may not set it".into(),

@@ -35,6 +35,8 @@ pub struct Mail {
     pub relays: Vec<String>,
     /// Where plugins are looked for.
     pub plugins: PluginPlaces,
+    /// Which projects clients find by their paths.
+    pub projects: FoundProjects,
     /// Where a daemon is looked for over TCP.
     pub tcp: TcpSettings,
     /// Exchange with other hosts; used only by the daemon.
@@ -77,6 +79,16 @@ pub struct Gc {
 pub struct PluginPlaces {
     /// Directories that are searched before the standard ones.
     pub path: Vec<String>,
+}
+
+/// `mail.projects`: the projects that clients find by their paths, beside those that a daemon was started for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FoundProjects {
+    /// Directories at or below which a path means the directory itself; any other path is a key.
+    pub roots: Vec<String>,
+    /// How many of them are open at a time.
+    pub open: usize,
 }
 
 /// `mail.tcp`: a daemon that is reached over TCP.
@@ -149,6 +161,7 @@ impl Default for Mail {
             transports: vec!["unix".into(), "tcp".into()],
             relays: Vec::new(),
             plugins: PluginPlaces::default(),
+            projects: FoundProjects { roots: vec!["~/".into()], open: 128 },
             tcp: TcpSettings {
                 address: SocketAddr::from(([127, 0, 0, 1], 7463)),
                 listen: false,

@@ -30,7 +30,9 @@ pub(crate) use document::shown as shown_text;
 pub use keys::MIN_TOKEN;
 pub(crate) use keys::TRUST;
 pub(crate) use located::{Located, Written};
-pub use mail::{Durability, Gc, Mail, PluginPlaces, RelaySettings, Secret, TcpSettings, TlsSettings, Watch};
+pub use mail::{
+    Durability, FoundProjects, Gc, Mail, PluginPlaces, RelaySettings, Secret, TcpSettings, TlsSettings, Watch,
+};
 pub(crate) use mistakes::one_error;
 pub(crate) use plugin::under_home;
 pub use plugin::{Isolation, PluginSettings};

@@ -61,7 +61,7 @@ fn described(key: &Key, default: &str) -> Value {
     schema["default"] = match &key.form {
         Form::Switch => json!(default == "true"),
         Form::Number(..) => default.parse::<u64>().map(Value::from).unwrap_or_default(),
-        Form::Addresses | Form::Names(_) | Form::Directories => {
+        Form::Addresses | Form::Names(_) | Form::Directories | Form::Roots => {
             default.split(',').filter(|item| !item.is_empty()).collect()
         }
         Form::Commands => json!({}),
@@ -80,7 +80,7 @@ fn form(form: &Form) -> Value {
         Form::Number(min, max) => json!({"type": "integer", "minimum": min, "maximum": max}),
         Form::Time(..) => json!({"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d|w))+$"}),
         Form::Address | Form::Secret(_) | Form::File | Form::Credential => json!({"type": "string"}),
-        Form::Addresses | Form::Directories | Form::Command => texts(),
+        Form::Addresses | Form::Directories | Form::Roots | Form::Command => texts(),
         Form::Names(_) => json!({"type": "array", "items": {"type": "string", "pattern": NAME}}),
         Form::Commands => json!({"type": "object", "additionalProperties": texts()}),
         Form::Digest => json!({"type": "string", "pattern": "^([0-9a-fA-F]{64})?$"}),

@@ -1,7 +1,7 @@
 //! What a transport or a relay may ask of the program that it runs in.
 //!
-//! `projects` lists what is served. `find` tells which project an absolute path means. `request` runs one operation: its body is an object of the protocol, as
-//! docs/protocol.md has it, and so are the answer and the events. The context says which project is meant, by `project` or
+//! `projects` lists what is served. `find` tells which project an absolute path means. `request` runs one operation: its
+//! body is an object of the protocol, as docs/protocol.md has it, and so are the answer and the events. The context says which project is meant, by `project` or
 //! `root`, and who asks; a transport has to say truly how its peer proved who it is, and says `overview` only for what it
 //! does for all the agents of a project.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fmail_abi::{Answer, Service, Work, status};
-use fmail_api::verbs::{self, FindRequest, ProjectsAnswer, encode, method};
+use fmail_api::verbs::{self, FindRequest, ProjectsAnswer, ProjectsRequest, encode, method};
 use fmail_api::{Context, Error, ErrorKind, Host, Principal, ProjectRef, Result};
 use fmail_transports::wire::{self, Style};
 use futures::{FutureExt, StreamExt, stream};
@@ -45,7 +45,10 @@ struct Asking {
 impl Service for HostService {
     fn call(&self, name: &str, context: &[u8], request: &[u8]) -> Work {
         match name {
-            method::PROJECTS => Work::Answer(projects(self.host.clone()).boxed()),
+            method::PROJECTS => match understood_projects(request) {
+                Ok(asked) => Work::Answer(projects(self.host.clone(), asked).boxed()),
+                Err(error) => refused(&error),
+            },
             method::FIND => match verbs::decode("the request for a project", request) {
                 Ok(asked) => Work::Answer(find(self.host.clone(), asked).boxed()),
                 Err(error) => refused(&error),
@@ -86,8 +89,19 @@ impl HostService {
     }
 }
 
-async fn projects(host: Arc<dyn Host>) -> Answer {
-    let answer = async { Ok(ProjectsAnswer { projects: host.projects().await?, hosted: host.hosted().await? }) };
+/// Who asks for nothing but the ids may say nothing at all.
+fn understood_projects(request: &[u8]) -> Result<ProjectsRequest> {
+    match request {
+        [] => Ok(ProjectsRequest::default()),
+        request => verbs::decode("the request for the projects", request),
+    }
+}
+
+async fn projects(host: Arc<dyn Host>, asked: ProjectsRequest) -> Answer {
+    let answer = async {
+        let hosted = if asked.hosted { host.hosted().await? } else { Vec::new() };
+        Ok(ProjectsAnswer { projects: host.projects().await?, hosted })
+    };
     answered(answer.await)
 }
 

@@ -86,6 +86,9 @@ impl Project {
     }
 
     fn derived_id(&self) -> Result<(String, ProjectIdSource)> {
+        if let Some(id) = &self.id_of_key {
+            return Ok((id.clone(), ProjectIdSource::Init));
+        }
         if let Some(found) = self.id_from_remote()? {
             return Ok(found);
         }
@@ -104,7 +107,7 @@ impl Project {
 }
 
 /// The form that the reference implementation gives to derived ids.
-fn hashed(name: &str) -> String {
+pub(crate) fn hashed(name: &str) -> String {
     format!("proj-{}", &hex_sha256(name.as_bytes())[..12])
 }
 

@@ -5,7 +5,7 @@
 
 mod git;
 mod git_config;
-mod id;
+pub(crate) mod id;
 mod identity;
 mod path;
 mod record;
@@ -32,6 +32,8 @@ pub struct Project {
     pub reason: RootReason,
     /// What FMAIL_PROJECT says, kept from discovery so that the id does not depend on a later state of the process.
     id_variable: Option<String>,
+    /// The id that it gets when it is created, where neither a remote nor a directory's name should give it one.
+    id_of_key: Option<String>,
 }
 
 /// Why a directory is the root of the project.
@@ -47,6 +49,8 @@ pub enum RootReason {
     MainWorktree,
     /// Nothing else was found.
     CurrentDirectory,
+    /// The project of a key, in the host's own directory.
+    Key,
 }
 
 impl fmt::Display for RootReason {
@@ -57,6 +61,7 @@ impl fmt::Display for RootReason {
             RootReason::Git => "git root",
             RootReason::MainWorktree => "main worktree of a linked git worktree",
             RootReason::CurrentDirectory => "current directory",
+            RootReason::Key => "kept for a key",
         })
     }
 }
@@ -66,7 +71,13 @@ impl Project {
     /// orders it; else the nearest `.git`; else the current directory. Creates nothing.
     pub fn discover(environment: &Environment) -> Result<Project> {
         let (root, reason) = find_root(environment)?;
-        Ok(Project { root, reason, id_variable: environment.var("FMAIL_PROJECT").map(str::to_string) })
+        let id_variable = environment.var("FMAIL_PROJECT").map(str::to_string);
+        Ok(Project { root, reason, id_variable, id_of_key: None })
+    }
+
+    /// The project of a key, which lies in a directory of the host's own. Nothing around that directory decides its id.
+    pub(crate) fn of_key(root: PathBuf, id: String) -> Project {
+        Project { root, reason: RootReason::Key, id_variable: None, id_of_key: Some(id) }
     }
 
     /// The directory that holds the project's messages. It need not exist.

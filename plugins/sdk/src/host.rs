@@ -76,16 +76,17 @@ impl Host {
 
     /// The ids of the projects that are served.
     pub async fn projects(&self) -> Result<Vec<String>> {
-        Ok(self.served().await?.projects)
+        Ok(self.served(false).await?.projects)
     }
 
     /// Every project that [`find`](Host::find) finds: what is served, and what was found before.
     pub async fn hosted(&self) -> Result<Vec<HostedProject>> {
-        Ok(self.served().await?.hosted)
+        Ok(self.served(true).await?.hosted)
     }
 
-    async fn served(&self) -> Result<verbs::ProjectsAnswer> {
-        let answer = self.calls.call(&self.peer, verbs::method::PROJECTS, b"", b"{}").await;
+    async fn served(&self, hosted: bool) -> Result<verbs::ProjectsAnswer> {
+        let asked = verbs::encode(&verbs::ProjectsRequest { hosted });
+        let answer = self.calls.call(&self.peer, verbs::method::PROJECTS, b"", &asked).await;
         verbs::decode("the list of projects", &answer.into_result()?)
     }
 

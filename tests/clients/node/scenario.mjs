@@ -228,10 +228,10 @@ class Session {
     const waiting = this.in('wait_for_message', { agent_name: this.green, timeout_seconds: PATIENCE });
     const id = await this.send(this.blue, this.green, 'INFO: the one that is waited for');
     const came = await waiting;
-    need(came.result.some((row) => row.id === id), 'what was waited for', came);
+    need(same(came.messages.map((row) => row.id), [id]), 'what was waited for', came);
     await this.drain(this.green);
     const nothing = await this.in('wait_for_message', { agent_name: this.green, timeout_seconds: 1 });
-    need(nothing.result.length === 0, 'nothing came', nothing);
+    need(nothing.messages.length === 0 && nothing.timed_out === true, 'nothing came', nothing);
   }
 
   async drain(agent) {

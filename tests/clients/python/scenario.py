@@ -244,12 +244,12 @@ class Session:
         )
         number = await self.send(self.blue, self.green, "INFO: the one that is waited for")
         came = await waiting
-        need(number in [row["id"] for row in came["result"]], "what was waited for", came)
+        need([row["id"] for row in came["messages"]] == [number], "what was waited for", came)
         await self.drain(self.green)
         nothing = await self.ok(
             "wait_for_message", project_key=self.project, agent_name=self.green, timeout_seconds=1
         )
-        need(nothing["result"] == [], "nothing came", nothing)
+        need(nothing["messages"] == [] and nothing["timed_out"] is True, "nothing came", nothing)
 
     async def drain(self, agent: str) -> None:
         unread = await self.ok("fetch_inbox", project_key=self.project, agent_name=agent, unread_only=True)

@@ -24,12 +24,11 @@ pub struct Forged {
 impl Forged {
     /// Starts a daemon and waits until it answers both ways.
     pub fn start(stage: &Stage, name: &str) -> Result<Self> {
-        configure(stage.directory())?;
+        configure(stage)?;
         let project = stage.project(name, 0)?;
         let unix = Address::Unix(project.join(".fmail/forged.sock"));
         let forged = stage.programs().join("forged");
-        let mut command = stage.command(&forged, &project, &["--log", "info"]);
-        command.env("FMAIL_PLUGIN_PATH", stage.programs());
+        let command = stage.command(&forged, &project, &["--log", "info"]);
         let log = stage.directory().join(format!("{name}.log"));
         let process = Process::start(command, &unix, &log)?;
         let http = address(&log)?;
@@ -38,11 +37,15 @@ impl Forged {
 }
 
 /// Writes the configuration that every daemon of the stage reads.
-fn configure(home: &Path) -> Result<()> {
-    let directory = home.join(".config/fmail");
+fn configure(stage: &Stage) -> Result<()> {
+    let directory = stage.directory().join(".config/fmail");
     std::fs::create_dir_all(&directory).map_err(doing("creating", &directory))?;
     let file = directory.join("config.toml");
-    let text = "[mail]\ntransports = [\"unix\", \"http\"]\n[mail.plugin.http.config]\naddress = \"127.0.0.1:0\"\n";
+    let text = format!(
+        "[mail]\ntransports = [\"unix\", \"http\"]\n[mail.plugins]\npath = [{:?}]\n\
+         [mail.plugin.http.config]\naddress = \"127.0.0.1:0\"\n",
+        stage.programs()
+    );
     std::fs::write(&file, text).map_err(doing("writing", &file))
 }
 

@@ -67,8 +67,8 @@ class Server:
             assert answer["id"] == self.last, answer
         return answer
 
-    def tool(self, name, **arguments):
-        answer = self.call(name, arguments)
+    def tool(self, tool, /, **arguments):
+        answer = self.call(tool, arguments)
         assert "result" in answer and not answer["result"].get("isError"), answer
         return answer["result"]["structuredContent"]
 
@@ -109,25 +109,43 @@ def prepare():
 
 slug, numbers, reservations = prepare()
 
-agents = st.sampled_from([GREEN, BLUE, "greendog", "GREENDOG", "GreenDogg", "Nobody", "all", "*", "", "../x", "@a"])
-messages_known = st.sampled_from([*numbers, *map(str, numbers), 0, -1, 2**53, 10**30, "msg-uuid-123", "20260101-000000-0001"])
-threads = st.sampled_from(["TKT-1", "TKT-2", str(numbers[0]), "../../etc/passwd", "a,b", "", "x" * 200])
-paths = st.lists(st.sampled_from(["src/**", "src/app.py", "src/../src/app.py", "/etc/passwd", "../x", "[", "**", "a{b", ""]))
-instants = st.sampled_from(["2020-01-01T00:00:00Z", "2099-01-01T00:00:00+00:00", "yesterday", "", 0, None])
+
+
+def mostly(good, odd):
+    """Values that are what is asked for, and now and then one that is not."""
+    return st.integers(0, 9).flatmap(lambda number: st.sampled_from(odd if number == 0 else good))
+
+
+def few(values, most):
+    return st.lists(values, min_size=1, max_size=most)
+
+
+agents = mostly([GREEN, BLUE, "greendog"], ["GREENDOG", "GreenDogg", "Nobody", "all", "*", "", "../x", "@a", "claude-code"])
+known = mostly(
+    [*numbers, *map(str, numbers)], [0, -1, 2**53, 10**30, "msg-uuid-123", "20260101-000000-0001", "-0001", 1.5]
+)
+threads = mostly(["TKT-1", "TKT-2", str(numbers[0])], ["../../etc/passwd", "a,b", "", "x" * 200, "TKT 1", ".."])
+paths = few(
+    mostly(["src/**", "src/app.py", "docs/*.md"], ["src/../src/app.py", "/etc/passwd", "../x", "[", "**", "a{b", "", "."]), 3
+)
+instants = mostly(["2020-01-01T00:00:00Z", "2099-01-01T00:00:00+00:00"], ["yesterday", "", 0, None, "2020-13-01T00:00:00Z"])
 
 # Values under which a call gets further than to the first check, by the name of the argument.
 LIKELY = {
-    "project_key": st.sampled_from([PROJECT, PROJECT, PROJECT, slug, "/nope/x", "brenner_bot", ""]),
-    "human_key": st.sampled_from([PROJECT, PROJECT, "relative", "/", ""]),
+    "project_key": mostly([PROJECT, slug], ["/nope/x", "brenner_bot", "", PROJECT + "/../project"]),
+    "human_key": mostly([PROJECT], ["relative", "/", "", "/nope/\0", "~", PROJECT + "/"]),
     "agent_name": agents, "sender_name": agents, "name": agents,
-    "to": st.lists(agents, max_size=3), "cc": st.lists(agents, max_size=2), "bcc": st.lists(agents, max_size=2),
-    "message_id": messages_known, "thread_id": threads, "paths": paths, "reserve_paths": paths,
-    "file_reservation_paths": paths, "file_reservation_ids": st.lists(st.sampled_from([*reservations, -1, 0, 2**63])),
-    "since_ts": instants, "query": st.sampled_from(["body", '"a body"', "a AND", "subject:one", "NEAR(", "*", "", "'"]),
-    "importance": st.sampled_from(["low", "normal", "high", "urgent", "URGENT", ""]),
-    "limit": st.sampled_from([1, 20, 1000, 0, -1, 10**9, 1.5, "5"]),
-    # Nobody waits long for the answer of a fuzzer.
-    "timeout_seconds": st.sampled_from([0, -1, "soon", None, 10**12, 1.5]),
+    "to": few(agents, 3), "cc": few(agents, 2), "bcc": few(agents, 2),
+    "message_id": known, "after_id": known, "thread_id": threads, "topic": threads,
+    "paths": paths, "reserve_paths": paths, "file_reservation_paths": paths,
+    "file_reservation_ids": few(mostly(reservations, [-1, 0, 2**63, "x"]), 2),
+    "since_ts": instants,
+    "query": mostly(["body", '"a body"', "subject:one"], ["a AND", "NEAR(", "*", "", "'", "OR OR"]),
+    "importance": mostly(["low", "normal", "high"], ["urgent", "URGENT", ""]),
+    "limit": mostly([1, 20, 1000], [0, -1, 10**9, 1.5, "5"]),
+    "ttl_seconds": mostly([60, 600, 3600], [0, -1, 10, 10**12]),
+    # Nobody waits long for the answers of a fuzzer.
+    "timeout_seconds": mostly([0], [-1, "soon", None, 10**12, 1.5]),
 }
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use ::tokio::net::TcpStream;
@@ -71,7 +70,7 @@ pub async fn serve(stream: TcpStream, config: &Config, router: Router, mut endin
             timeout(GRACE, &mut serving).await.unwrap_or(Ok(()))
         }
         () = raised(&mut ending) => {
-            Pin::new(&mut serving).graceful_shutdown();
+            std::pin::Pin::new(&mut serving).graceful_shutdown();
             // Whoever answers is told to hurry at the same time, and has to be heard.
             timeout(GRACE + PARTING, &mut serving).await.unwrap_or(Ok(()))
         }

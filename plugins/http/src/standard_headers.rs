@@ -30,7 +30,7 @@ pub fn protocol(headers: &HeaderMap, message: &Value) -> Result<Option<String>, 
     {
         return Err(mismatch(format!("the header MCP-Protocol-Version says {version:?}, and the message says {meta}")));
     }
-    let known = fmail_mcp::VERSIONS;
+    let known = fmail_mcp::versions();
     if known.contains(&version) {
         return Ok(Some(version.to_string()));
     }

@@ -24,4 +24,5 @@ mod tools;
 mod visit;
 
 pub use backend::{Backend, Caller, Reply};
-pub use server::{Options, Outcome, Peer, Profile, Server, VERSIONS};
+pub use revision::versions;
+pub use server::{Options, Outcome, Peer, Profile, Server};

@@ -38,6 +38,13 @@ impl Revision {
     }
 }
 
+/// The revisions that are spoken, the oldest first.
+pub fn versions() -> Vec<&'static str> {
+    let mut versions: Vec<&str> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
+    versions.sort_unstable();
+    versions
+}
+
 fn known(text: &str) -> Option<Revision> {
     let version = ProtocolVersion::KNOWN_VERSIONS.iter().find(|version| version.as_str() == text)?;
     Some(if version.has_initialize() { Revision::Session } else { Revision::Stateless })

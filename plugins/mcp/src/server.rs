@@ -12,9 +12,6 @@ use crate::methods;
 use crate::rpc::{self, Incoming};
 use crate::visit::Visit;
 
-/// The versions of MCP that are spoken, the oldest first.
-pub const VERSIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
-
 /// How the server behaves, from the configuration of its transport.
 #[derive(Debug, Clone, Default)]
 pub struct Options {

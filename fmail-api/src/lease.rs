@@ -110,6 +110,9 @@ pub struct RenewRequest {
     pub which: LeaseSelection,
     /// For so long.
     pub ttl_seconds: u64,
+    /// One that lasts longer anyway stays as it is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
 }
 
 /// What a release or a renewal did.

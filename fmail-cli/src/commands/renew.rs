@@ -31,7 +31,7 @@ pub(crate) struct Renew {
 impl Renew {
     pub(crate) fn run(self, place: &Place) -> Outcome {
         let ttl_seconds = leases::seconds(&self.ttl)?;
-        let request = |which| Request::Renew(RenewRequest { which, ttl_seconds });
+        let request = |which| Request::Renew(RenewRequest { which, ttl_seconds, at_least: false });
         let answer = self.which.change(place, request, self.json, leases::line)?;
         if answer.changed.is_empty() {
             // Who renews relies on holding something.

@@ -51,7 +51,7 @@ fn release(project: &Project, agent: &str, which: LeaseSelection) -> LeasesChang
 }
 
 fn renew(project: &Project, agent: &str, which: LeaseSelection, ttl_seconds: u64) -> LeasesChanged {
-    changed(project, agent, Request::Renew(RenewRequest { which, ttl_seconds })).unwrap()
+    changed(project, agent, Request::Renew(RenewRequest { which, ttl_seconds, at_least: false })).unwrap()
 }
 
 fn listed(project: &Project, agent: Option<&str>, path: Option<&str>) -> Vec<Lease> {
@@ -249,6 +249,19 @@ fn a_renewal_counts_from_now_and_brings_nothing_back() {
 }
 
 #[test]
+fn who_asks_for_at_least_so_long_never_ends_up_with_less() {
+    let project = Project::new();
+    reserve(&project, "alice", &["long"], true);
+    let short = ReserveRequest { ttl_seconds: 10, ..asked(&["short"], true) };
+    try_reserve(&project, "alice", short).unwrap();
+    let before = listed(&project, None, Some("long"))[0].until;
+    let request = RenewRequest { which: all(), ttl_seconds: 120, at_least: true };
+    let renewed = changed(&project, "alice", Request::Renew(request)).unwrap().changed;
+    assert_eq!(patterns(&renewed), ["long", "short"]);
+    assert_eq!([renewed[0].until, renewed[1].until], [before, project.now().after(Duration::from_secs(120))]);
+}
+
+#[test]
 fn the_list_is_filtered_by_agent_and_by_overlap() {
     let project = Project::new();
     reserve(&project, "alice", &["src/a.rs", "docs"], true);
@@ -288,10 +301,10 @@ fn bad_requests_say_what_is_allowed_and_write_nothing() {
     for selection in [LeaseSelection::default(), LeaseSelection { all: true, ..which(&["a"], &[]) }] {
         let request = ReleaseRequest { which: selection.clone() };
         assert_eq!(refused(&project, "alice", Request::Release(request)).kind(), ErrorKind::InvalidRequest);
-        let request = RenewRequest { which: selection, ttl_seconds: HOUR };
+        let request = RenewRequest { which: selection, ttl_seconds: HOUR, at_least: false };
         assert_eq!(refused(&project, "alice", Request::Renew(request)).kind(), ErrorKind::InvalidRequest);
     }
-    let renewal = RenewRequest { which: all(), ttl_seconds: 0 };
+    let renewal = RenewRequest { which: all(), ttl_seconds: 0, at_least: false };
     assert_eq!(refused(&project, "alice", Request::Renew(renewal)).kind(), ErrorKind::InvalidRequest);
     let anonymous = refused(&project, "anon-77", Request::Reserve(asked(&["a"], true)));
     assert_eq!(anonymous.kind(), ErrorKind::InvalidAgent);

@@ -20,7 +20,7 @@ impl Operations {
             }
             let until = leases.now.after(time);
             for lease in leases.held.iter_mut().filter(|lease| selected.ids.contains(&lease.id)) {
-                lease.until = until;
+                lease.until = if request.at_least { lease.until.max(until) } else { until };
                 answer.changed.push(lease.clone());
             }
             Ok(answer)

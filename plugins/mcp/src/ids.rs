@@ -5,6 +5,8 @@
 //! bits of a hash of the name, so that they are the same on every day and nothing has to be kept. Two of a million
 //! projects share a number with a probability of 1 in 560; no tool takes such a number, so that nothing is mixed up then.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use fmail_api::{AgentName, MessageId, Timestamp, hex_sha256};
 
 /// The number of the project with this key.
@@ -40,6 +42,12 @@ pub(crate) fn thread(name: &str) -> String {
 pub(crate) fn time(time: Timestamp) -> String {
     let seconds = time.whole_seconds().to_string();
     format!("{}.{:06}+00:00", seconds.trim_end_matches('Z'), time.subsec_nanos() / 1_000)
+}
+
+/// The time of day.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
 /// When a message was sent. Its `time` has whole seconds; its id tells the rest, where it is of that second.

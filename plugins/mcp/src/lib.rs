@@ -12,10 +12,13 @@ mod methods;
 mod names;
 mod near;
 mod posting;
+mod resources;
 mod revision;
 mod rows;
 mod rpc;
 mod server;
+mod subscriptions;
+mod summary;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod threads;

@@ -2,7 +2,8 @@
 
 use rmcp::model::{
     CallToolResult, ContentBlock, DiscoverResult, ErrorCode, ErrorData, Implementation, InitializeResult,
-    ListPromptsResult, ListToolsResult, ProtocolVersion, ResourcesCapability, ServerCapabilities, ToolsCapability,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, ProtocolVersion,
+    ResourcesCapability, ServerCapabilities, ToolsCapability,
 };
 use serde_json::{Map, Value, json};
 
@@ -11,8 +12,9 @@ use crate::errors::shown;
 use crate::near::near;
 use crate::revision::{Outgoing, Revision, agreed};
 use crate::rpc::{self, Request};
+use crate::subscriptions::{self, Sessions};
 use crate::visit::Visit;
-use crate::{Outcome, Profile, tools};
+use crate::{Outcome, Profile, resources, tools};
 
 /// For so long a client may keep a list that never changes while the server runs.
 const LISTS_FRESH_MS: u64 = 60_000;
@@ -24,8 +26,16 @@ const INSTRUCTIONS: &str = "Mail and file reservations for coding agents. Start 
     before editing them, and release them afterwards.";
 
 /// Runs a request.
-pub(crate) async fn run(visit: &Visit, profile: Profile, request: Request) -> Result<Outcome, ErrorData> {
+pub(crate) async fn run(
+    visit: &Visit,
+    profile: Profile,
+    sessions: &Sessions,
+    request: Request,
+) -> Result<Outcome, ErrorData> {
     let revision = Revision::of(&visit.peer, &request.params)?;
+    if request.method == "subscriptions/listen" {
+        return subscriptions::listen(visit, request).await.map(Outcome::Stream);
+    }
     let Request { id, method, mut params } = request;
     let outgoing = match method.as_str() {
         "initialize" => Outgoing::new(about().with_protocol_version(agreed(&params))),
@@ -40,6 +50,28 @@ pub(crate) async fn run(visit: &Visit, profile: Profile, request: Request) -> Re
             Outgoing::fresh(ListToolsResult::with_all_items(listed), LISTS_FRESH_MS)
         }
         "tools/call" => Outgoing::new(call(visit, profile, &mut params).await?),
+        "resources/list" => {
+            let listed =
+                resources::listed(visit).await.map_err(|failure| resources::refusal(&failure, "", revision))?;
+            Outgoing::fresh(ListResourcesResult::with_all_items(listed), 0)
+        }
+        "resources/templates/list" => {
+            Outgoing::fresh(ListResourceTemplatesResult::with_all_items(resources::templates()), LISTS_FRESH_MS)
+        }
+        "resources/read" => {
+            let uri = uri(&params)?;
+            let read =
+                resources::read(visit, uri).await.map_err(|failure| resources::refusal(&failure, uri, revision))?;
+            Outgoing::fresh(read, 0)
+        }
+        "resources/subscribe" => {
+            sessions.subscribe(visit, uri(&params)?).await?;
+            Outgoing::new(json!({}))
+        }
+        "resources/unsubscribe" => {
+            sessions.unsubscribe(visit, uri(&params)?)?;
+            Outgoing::new(json!({}))
+        }
         "prompts/list" => Outgoing::fresh(ListPromptsResult::with_all_items(Vec::new()), LISTS_FRESH_MS),
         other => {
             let message = format!("Method not found: {}", shown(other));
@@ -47,6 +79,11 @@ pub(crate) async fn run(visit: &Visit, profile: Profile, request: Request) -> Re
         }
     };
     Ok(Outcome::Answer(rpc::answer(&id, outgoing.in_form(revision))))
+}
+
+fn uri(params: &Map<String, Value>) -> Result<&str, ErrorData> {
+    let uri = params.get("uri").and_then(Value::as_str);
+    uri.ok_or_else(|| ErrorData::invalid_params("the address of a resource, `uri`, is missing", None))
 }
 
 /// What the server says about itself.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fmail_api::{AgentName, AgentView};
+use fmail_api::{AgentName, AgentView, Target};
 
 use crate::errors::{Failure, Kind, Result, shown};
 use crate::near::{near, quoted};
@@ -71,6 +71,11 @@ impl Directory {
     /// The name to show.
     pub(crate) fn shown(&self, name: &AgentName) -> String {
         self.0.get(name).cloned().unwrap_or_else(|| name.foreign())
+    }
+
+    /// What to show of where a message went.
+    pub(crate) fn target(&self, target: &Target) -> String {
+        target.agent().map_or_else(|| target.to_string(), |name| self.shown(name))
     }
 }
 

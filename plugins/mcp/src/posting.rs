@@ -37,12 +37,12 @@ const LONGEST_KEY: usize = 255;
 pub(crate) struct Posting<'a> {
     /// Who sends it, as the client wrote it.
     pub(crate) sender: &'a str,
-    /// Who is asked to act; topics too, where an answer goes to one.
-    pub(crate) to: Vec<Target>,
+    /// Who is asked to act.
+    pub(crate) to: Vec<Recipient>,
     /// Who is kept informed.
-    pub(crate) cc: Vec<AgentName>,
+    pub(crate) cc: Vec<Recipient>,
     /// Who is kept informed without the others knowing.
-    pub(crate) bcc: Vec<AgentName>,
+    pub(crate) bcc: Vec<Recipient>,
     /// The title.
     pub(crate) subject: &'a str,
     /// The text.
@@ -57,6 +57,22 @@ pub(crate) struct Posting<'a> {
     pub(crate) reply_to: Option<MessageId>,
     /// The sender's idempotency key.
     pub(crate) key: Option<String>,
+}
+
+/// Where a message goes.
+#[derive(Debug, Clone)]
+pub(crate) struct Recipient {
+    /// An agent; or a topic, where an answer goes to one.
+    pub(crate) target: Target,
+    /// How the client wrote it.
+    pub(crate) written: String,
+}
+
+impl From<&Target> for Recipient {
+    fn from(target: &Target) -> Self {
+        let written = target.agent().map_or_else(|| target.to_string(), AgentName::foreign);
+        Recipient { target: target.clone(), written }
+    }
 }
 
 /// A message that was sent.
@@ -89,16 +105,16 @@ impl Posted {
 }
 
 /// The agents that a list of names means, each once.
-pub(crate) fn recipients(argument: &str, texts: Option<Vec<&str>>) -> Result<Vec<AgentName>> {
-    let mut found = Vec::new();
+pub(crate) fn recipients(argument: &str, texts: Option<Vec<&str>>) -> Result<Vec<Recipient>> {
+    let mut found: Vec<Recipient> = Vec::new();
     for text in texts.unwrap_or_default() {
         let bare = text.trim().trim_start_matches('@');
         if BROADCAST.contains(&&*bare.to_lowercase()) && names::agent(argument, text).is_err() {
             return Err(broadcast(text));
         }
-        let name = names::agent(argument, text)?;
-        if !found.contains(&name) {
-            found.push(name);
+        let target = Target::Agent(names::agent(argument, text)?);
+        if !found.iter().any(|one| one.target == target) {
+            found.push(Recipient { target, written: bare.into() });
         }
     }
     Ok(found)
@@ -109,7 +125,7 @@ impl Posting<'_> {
     pub(crate) async fn send(self, project: &Project) -> Result<Posted> {
         let sender = names::agent("sender_name", self.sender)?;
         let directory = self.checked(project, &sender).await?;
-        let mut answer = match project.desk(&sender).run("send", self.fields(&self.to, None)).await {
+        let mut answer = match project.desk(&sender).run("send", self.fields(&targets(&self.to), None)).await {
             Ok(answer) => answer,
             // Somebody was there a moment ago, and is not any more.
             Err(error) if error.kind() == fmail_api::ErrorKind::NotFound => {
@@ -121,23 +137,21 @@ impl Posting<'_> {
         let mut warnings = warnings(&mut answer, &directory);
         warnings.extend(self.copies(project, &sender, &message, &directory).await);
         let duplicate = answer.get("duplicate").is_some_and(|said| *said == Value::Bool(true));
-        let row = Rows::new(project, directory).sent(&message, &self.bcc);
+        let row = Rows::new(project, directory).sent(&message, &targets(&self.bcc));
         Ok(Posted { message, row, duplicate, warnings })
     }
 
     /// Whether everybody is known. That is asked here for the sake of the names, and once more by the operation itself.
     async fn checked(&self, project: &Project, sender: &AgentName) -> Result<Directory> {
-        let all: Vec<&AgentName> = self.everybody().collect();
-        let directory = Directory::of(project, all.iter().copied().chain([sender])).await?;
+        let all = || self.to.iter().chain(&self.cc).chain(&self.bcc);
+        let directory = Directory::of(project, all().filter_map(|one| one.target.agent()).chain([sender])).await?;
         if !directory.knows(sender) {
             return Err(names::not_found(project, self.sender).await);
         }
-        let unknown: Vec<&AgentName> = all.into_iter().filter(|name| !directory.knows(name)).collect();
+        let unknown = |one: &&Recipient| one.target.agent().is_some_and(|name| !directory.knows(name));
+        let mut unknown: Vec<&str> = all().filter(unknown).map(|one| &*one.written).collect();
+        unknown.dedup();
         if unknown.is_empty() { Ok(directory) } else { Err(refused(project, &unknown).await) }
-    }
-
-    fn everybody(&self) -> impl Iterator<Item = &AgentName> {
-        self.to.iter().filter_map(Target::agent).chain(&self.cc).chain(&self.bcc)
     }
 
     /// The fields of the operation, to these; a blind copy goes to nobody else.
@@ -151,11 +165,10 @@ impl Posting<'_> {
         if self.importance == "urgent" {
             extra.insert(IMPORTANCE.into(), "urgent".into());
         }
-        let cc: Vec<Target> = self.cc.iter().cloned().map(Target::Agent).collect();
         match copy_of {
             None => {
                 fields.insert("recipients".into(), json!(to.get(1..).unwrap_or_default()));
-                fields.insert("cc".into(), json!(cc));
+                fields.insert("cc".into(), json!(targets(&self.cc)));
                 fields.insert("key".into(), json!(self.key));
             }
             Some(message) => {
@@ -178,17 +191,21 @@ impl Posting<'_> {
     /// Sends the blind copies. The message itself is stored by now, so that a copy which fails is told and nothing more.
     async fn copies(&self, project: &Project, sender: &AgentName, message: &Message, names: &Directory) -> Vec<String> {
         let mut warnings = Vec::new();
-        for name in &self.bcc {
-            let to = Target::Agent(name.clone());
+        for to in targets(&self.bcc) {
             if message.targets().contains(&to) {
                 continue;
             }
-            if let Err(error) = project.desk(sender).run("send", self.fields(&[to], Some(message))).await {
-                warnings.push(format!("the blind copy to {} was not stored: {error}", names.shown(name)));
+            let sent = project.desk(sender).run("send", self.fields(std::slice::from_ref(&to), Some(message))).await;
+            if let Err(error) = sent {
+                warnings.push(format!("the blind copy to {} was not stored: {error}", names.target(&to)));
             }
         }
         warnings
     }
+}
+
+fn targets(recipients: &[Recipient]) -> Vec<Target> {
+    recipients.iter().map(|one| one.target.clone()).collect()
 }
 
 /// The key of a blind copy: its own for each recipient, and no longer than a key may be.
@@ -218,18 +235,18 @@ fn warnings(answer: &mut Map<String, Value>, names: &Directory) -> Vec<String> {
     told
 }
 
-async fn refused(project: &Project, unknown: &[&AgentName]) -> Failure {
+async fn refused(project: &Project, unknown: &[&str]) -> Failure {
     let everybody: Vec<AgentView> = match project.known(&[]).await {
         Ok(everybody) => everybody,
         Err(failure) => return failure,
     };
     let known: Vec<String> = everybody.iter().map(display).collect();
-    for name in unknown {
-        let text = name.foreign();
-        if BROADCAST.contains(&&*text) {
-            return broadcast(&text);
+    for text in unknown {
+        let word = text.to_lowercase();
+        if BROADCAST.contains(&&*word) {
+            return broadcast(text);
         }
-        if PROGRAMS.contains(&&*text) {
+        if PROGRAMS.contains(&&*word) {
             return Failure::argument(format!(
                 "Invalid recipient '{text}': '{text}' looks like a program name, not an agent name. Use the name that the \
                  agent got from register_agent; resource://agents/{} lists them.",
@@ -239,17 +256,16 @@ async fn refused(project: &Project, unknown: &[&AgentName]) -> Failure {
     }
     let mut sentence = format!(
         "Unable to send message — local recipients {} are not registered in project '{}'.",
-        unknown.iter().map(|name| name.foreign()).collect::<Vec<_>>().join(", "),
+        unknown.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", "),
         project.hosted.key
     );
     let mut suggestions = Map::new();
     for name in unknown {
-        let name = name.foreign();
-        let alike = near(&name, known.iter().map(String::as_str));
+        let alike = near(name, known.iter().map(String::as_str));
         if !alike.is_empty() {
-            sentence.push_str(&format!(" Did you mean: {}? (for '{}')", quoted(alike.iter().copied()), shown(&name)));
+            sentence.push_str(&format!(" Did you mean: {}? (for '{}')", quoted(alike.iter().copied()), shown(name)));
         }
-        suggestions.insert(name, alike.into());
+        suggestions.insert((*name).into(), alike.into());
     }
     sentence.push_str(&format!(
         " Nothing was sent. resource://agents/{} lists the registered agents; register_agent creates one.",

@@ -100,18 +100,12 @@ impl<'a> Rows<'a> {
     }
 
     /// A message that was just sent, with everybody to whom it went.
-    pub(crate) fn sent(&self, message: &Message, bcc: &[AgentName]) -> Map<String, Value> {
+    pub(crate) fn sent(&self, message: &Message, bcc: &[Target]) -> Map<String, Value> {
         let mut row = self.message(message, true);
-        let shown = |targets: &[&Target]| -> Vec<String> {
-            targets
-                .iter()
-                .map(|target| target.agent().map_or_else(|| target.to_string(), |to| self.directory.shown(to)))
-                .collect()
-        };
-        let to: Vec<&Target> = std::iter::once(&message.to).chain(&message.more.recipients).collect();
-        row.insert("to".into(), shown(&to).into());
-        row.insert("cc".into(), shown(&message.more.cc.iter().collect::<Vec<_>>()).into());
-        row.insert("bcc".into(), bcc.iter().map(|name| self.directory.shown(name)).collect::<Vec<_>>().into());
+        let to = std::iter::once(&message.to).chain(&message.more.recipients);
+        row.insert("to".into(), to.map(|to| self.directory.target(to)).collect::<Vec<_>>().into());
+        row.insert("cc".into(), message.more.cc.iter().map(|to| self.directory.target(to)).collect::<Vec<_>>().into());
+        row.insert("bcc".into(), bcc.iter().map(|to| self.directory.target(to)).collect::<Vec<_>>().into());
         row
     }
 }

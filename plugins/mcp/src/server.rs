@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::Backend;
 use crate::methods;
 use crate::rpc::{self, Incoming};
+use crate::subscriptions::Sessions;
 use crate::visit::Visit;
 
 /// How the server behaves, from the configuration of its transport.
@@ -58,12 +59,13 @@ pub enum Outcome {
 pub struct Server {
     backend: Arc<dyn Backend>,
     options: Options,
+    sessions: Sessions,
 }
 
 impl Server {
     /// A server over these projects.
     pub fn new(backend: Arc<dyn Backend>, options: Options) -> Self {
-        Server { backend, options }
+        Server { backend, options, sessions: Sessions::default() }
     }
 
     /// Runs one JSON-RPC message: a request, a notification or an answer. A batch is no message.
@@ -75,7 +77,7 @@ impl Server {
         };
         let visit = Visit { backend: self.backend.clone(), peer: peer.clone() };
         let id = request.id.clone();
-        match methods::run(&visit, self.options.profile, request).await {
+        match methods::run(&visit, self.options.profile, &self.sessions, request).await {
             Ok(outcome) => outcome,
             Err(error) => Outcome::Answer(rpc::refusal(&id, &error)),
         }
@@ -83,7 +85,18 @@ impl Server {
 
     /// What the server tells a session by itself: changes of the resources that it has subscribed to. For the stream
     /// that a client of 2025-11-25 and before opens with GET, and for a pipe.
-    pub fn notifications(&self, _peer: &Peer) -> BoxStream<'static, Value> {
-        Box::pin(futures::stream::pending())
+    ///
+    /// A session has one such stream: a new one ends the one before, and goes on where that one stopped. Without a session
+    /// there is nothing to tell. The stream ends when the projects are not served any more; a client then opens it again.
+    pub fn notifications(&self, peer: &Peer) -> BoxStream<'static, Value> {
+        match &peer.session {
+            Some(session) => self.sessions.stream(session),
+            None => Box::pin(futures::stream::pending()),
+        }
+    }
+
+    /// Forgets a session that its client or its transport has ended.
+    pub fn end_session(&self, session: &str) {
+        self.sessions.end(session);
     }
 }

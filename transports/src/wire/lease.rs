@@ -16,7 +16,8 @@ pub fn release(fields: Fields) -> Result<Request> {
 
 pub fn renew(mut fields: Fields) -> Result<Request> {
     let ttl_seconds = fields.required("ttl_seconds")?;
-    Ok(Request::Renew(RenewRequest { which: which(fields)?, ttl_seconds }))
+    let at_least = fields.or_default("at_least")?;
+    Ok(Request::Renew(RenewRequest { which: which(fields)?, ttl_seconds, at_least }))
 }
 
 fn which(fields: Fields) -> Result<LeaseSelection> {

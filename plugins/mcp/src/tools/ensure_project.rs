@@ -29,7 +29,7 @@ async fn run(visit: &Visit, arguments: Arguments) -> Result<Answer> {
 pub(super) fn answer(project: &Project) -> serde_json::Value {
     let mut answer = rows::project(project);
     answer["created"] = json!(project.hosted.new);
-    answer["fmail_project"] = json!(project.hosted.id);
-    answer["root"] = json!(project.hosted.root);
+    answer["canonical_path"] = json!(project.hosted.root);
+    answer["project_uid"] = json!(project.hosted.id);
     answer
 }

@@ -22,6 +22,6 @@ pub(super) static TOOL: Tool = Tool {
 /// The projects are asked for, so that `ready` is never said by a server that cannot reach them.
 async fn run(visit: &Visit, _: Arguments) -> Result<Answer> {
     let projects = visit.backend.hosted().await?.len();
-    let (server, version) = (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    let (server, version) = ("fmail", env!("CARGO_PKG_VERSION"));
     Ok(Answer::Object(json!({"status": "ready", "server": server, "version": version, "projects": projects})))
 }

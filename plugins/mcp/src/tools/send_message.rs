@@ -48,7 +48,7 @@ async fn run(visit: &Visit, arguments: Arguments) -> Result<Answer> {
     }
     let posting = Posting {
         sender: arguments.required("sender_name")?,
-        to: to.into_iter().map(fmail_api::Target::Agent).collect(),
+        to,
         cc: recipients("cc", arguments.texts("cc"))?,
         bcc: recipients("bcc", arguments.texts("bcc"))?,
         subject: arguments.required("subject")?,

@@ -1,10 +1,13 @@
 //! docs/plugins/abi.md says what the code does: every example is read by the types that the host uses.
 
 use fmail_api::verbs::{
-    self, AppendAnswer, CountVerb, DeleteVerb, GetAnswer, GetVerb, InboxVerb, ListItem, ListVerb, MailItem, MailVerb,
-    MarkAnswer, MarkVerb, PutAnswer, PutVerb, ScanHead, ThreadVerb, WatchVerb, method,
+    self, AppendAnswer, CountVerb, DeleteVerb, FindRequest, GetAnswer, GetVerb, InboxVerb, ListItem, ListVerb,
+    MailItem, MailVerb, MarkAnswer, MarkVerb, ProjectsAnswer, ProjectsRequest, PutAnswer, PutVerb, ScanHead,
+    ThreadVerb, WatchVerb, method,
 };
-use fmail_api::{Draft, Error, Health, Imported, MailCount, Message, Query, RelayStatus, Removed, Selection, Summary};
+use fmail_api::{
+    Draft, Error, Health, HostedProject, Imported, MailCount, Message, Query, RelayStatus, Removed, Selection, Summary,
+};
 use fmail_host::plugin::{Role, Surroundings};
 use fmail_host::{Capability, Manifest};
 use fmail_transports::wire;
@@ -70,7 +73,11 @@ fn read(what: &str, text: &str) -> Option<Value> {
             None
         }
         "envelope" => Some(envelope()),
-        "context" | "request.context" | "serve.head" | "projects.answer" => {
+        "projects.request" => back::<ProjectsRequest>(text),
+        "projects.answer" => back::<ProjectsAnswer>(text),
+        "find.request" => back::<FindRequest>(text),
+        "find.answer" => back::<HostedProject>(text),
+        "context" | "request.context" | "serve.head" => {
             serde_json::from_str::<Value>(text).unwrap();
             None
         }

@@ -53,6 +53,23 @@ fn two_daemons_never_serve_one_root() {
 }
 
 #[test]
+fn without_a_project_it_needs_something_to_listen_on() {
+    let place = Place::new();
+    let (code, _, stderr) = output(place.command(&place.root(), &["--no-project"]));
+    assert_eq!(code, 14, "{stderr}");
+    assert!(stderr.contains("mail.transports") && stderr.contains("FMAIL_TRANSPORTS=http"), "{stderr}");
+    for with in ["somewhere", "--tcp"] {
+        let (code, _, stderr) = output(place.command(&place.root(), &["--no-project", with]));
+        assert_eq!(code, 2, "{stderr}");
+    }
+    for action in ["status", "stop"] {
+        let (code, stdout, _) = output(place.command(&place.root(), &[action, "--no-project"]));
+        assert!(code == 1 && stdout.contains(".local/share/fmail/forged"), "{stdout}");
+    }
+    assert!(!place.root().join(".fmail").exists());
+}
+
+#[test]
 fn of_many_that_start_at_once_one_serves() {
     let place = Place::new();
     let mut starting: Vec<_> = (0..6).map(|_| place.command(&place.root(), &[]).spawn().unwrap()).collect();

@@ -97,10 +97,11 @@ impl Catalogue {
             }
             None => return Err(self.missing(&place.key)),
         };
-        let new = match exists(&project)? {
-            true => false,
-            false if create => self.create(&project)?,
-            false => return Err(self.missing(&place.key)),
+        let new = match (exists(&project)?, create) {
+            (false, false) => return Err(self.missing(&place.key)),
+            // Whoever made the directory may have been killed before it was a project.
+            (there, true) if !there || !project.has_record() => self.create(&project)?,
+            _ => false,
         };
         let known = match known {
             Some(known) => known,

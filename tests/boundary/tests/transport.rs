@@ -10,7 +10,8 @@ use fmail_plugin::futures::executor::block_on;
 use fmail_plugin::futures::future::BoxFuture;
 use fmail_plugin::futures::{FutureExt, StreamExt, stream};
 use fmail_plugin::{
-    Caller, Envelope, Error, ErrorKind, Host, Listening, Principal, Reply, Result, Shutdown, Transport, tokio,
+    Caller, Envelope, Error, ErrorKind, Host, HostedProject, Listening, Principal, Reply, Result, Shutdown, Transport,
+    tokio,
 };
 use serde_json::{Value, json};
 
@@ -33,6 +34,8 @@ impl Example {
 impl Transport for Example {
     async fn serve(&self, host: Host, shutdown: Shutdown) -> Result<Listening> {
         let projects = host.projects().await?;
+        let found = host.find("/home/ann/app/src", true).await?;
+        assert_eq!((host.hosted().await?, found.new), (vec![HostedProject { new: false, ..found }], true));
         let caller = Caller { principal: Some(Principal::Token("t".into())), ..Caller::in_project(&projects[0]) };
         let sent = host.request(&caller, r#"{"cmd":"send"}"#).await?;
         assert!(sent.events.is_none());
@@ -78,7 +81,16 @@ impl Service for Operations {
         self.asked.lock().unwrap().push(format!("{method} {} {}", text(context), text(request)));
         let request: Value = serde_json::from_slice(request).unwrap();
         match (method, request["cmd"].as_str()) {
+            ("projects", _) if request["hosted"] == true => {
+                let answer = json!({"projects": ["p1"], "hosted": [project()]}).to_string();
+                Work::Answer(std::future::ready(Answer::ok(answer.into_bytes())).boxed())
+            }
             ("projects", _) => Work::Answer(async { Answer::ok(*b"{\"projects\":[\"p1\"]}") }.boxed()),
+            ("find", _) => {
+                let mut answer = project();
+                answer["new"] = request["create"].clone();
+                Work::Answer(std::future::ready(Answer::ok(answer.to_string().into_bytes())).boxed())
+            }
             (_, Some("send")) => Work::Answer(async { Answer::ok(*b"{\"ok\":true}") }.boxed()),
             (_, Some("watch")) => {
                 let items = (0..100_u32).map(|n| Ok(n.to_string().into_bytes()));
@@ -88,6 +100,11 @@ impl Service for Operations {
             _ => Work::Answer(async { Answer::from(Error::new(ErrorKind::Expired, "too old")) }.boxed()),
         }
     }
+}
+
+/// A project, as a host tells it.
+fn project() -> Value {
+    json!({"id": "p1", "root": "/home/ann/app", "key": "/home/ann/app", "slug": "home-ann-app", "created": "2026-01-10T15:30:00Z"})
 }
 
 struct Threads;
@@ -113,7 +130,9 @@ fn a_transport_asks_the_host_and_ends_when_it_is_told_to() {
     assert_eq!(head["endpoint"], endpoint);
     let asked = operations.asked.lock().unwrap().clone();
     assert_eq!(asked[0], "projects  {}");
-    assert_eq!(asked[1], r#"request {"project":"p1","principal":{"token":"t"}} {"cmd":"send"}"#);
+    assert_eq!(asked[1], r#"find  {"path":"/home/ann/app/src","create":true}"#);
+    assert_eq!(asked[2], r#"projects  {"hosted":true}"#);
+    assert_eq!(asked[3], r#"request {"project":"p1","principal":{"token":"t"}} {"cmd":"send"}"#);
     assert!(serving.next().now_or_never().is_none(), "it serves until it is told to end");
     assert_eq!(block_on(host.call("shutdown", b"{}")).status, status::OK);
     assert_eq!(block_on(serving.next()).unwrap().unwrap_err().status, status::END);

@@ -19,8 +19,9 @@ pub(super) async fn read(project: &Project) -> Result<Value> {
     let mut views: Vec<AgentView> = taken(&mut answer, "agents")?;
     let notices: Vec<Notice> = taken(&mut answer, "notices").unwrap_or_default();
     views.sort_by_key(|view| (Reverse(view.last_seen), Reverse(view.first_seen), view.name.clone()));
-    let agents: Vec<Value> =
-        stream::iter(&views).map(|view| counted(project, view)).buffered(AT_ONCE).try_collect().await?;
+    // Put together first: the compiler takes the stream of a closure's futures over references for one that cannot be sent.
+    let counts: Vec<_> = views.iter().map(|view| counted(project, view)).collect();
+    let agents: Vec<Value> = stream::iter(counts).buffered(AT_ONCE).try_collect().await?;
     let mut content = json!({
         "project": {"slug": project.hosted.slug, "human_key": project.hosted.key},
         "agents": agents,

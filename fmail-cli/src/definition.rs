@@ -8,8 +8,8 @@ use fmail_api::ErrorKind;
 
 use crate::commands::{
     ack, archive, chat, check, completions, config, delete, gc, guard, hook, inbox, init, log, mark_read, mark_unread,
-    nudge, plugin, quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search, send,
-    status, store, thread, topics, trust, unarchive, watch, who, whoami,
+    mcp, nudge, plugin, quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search,
+    send, status, store, thread, topics, trust, unarchive, watch, who, whoami,
 };
 use crate::run::NOTHING;
 
@@ -141,6 +141,11 @@ pub(crate) enum Command {
     /// Writes `fmail check --inject` into the hooks of Claude Code, Codex or Gemini CLI. What is in those files stays, and
     /// `uninstall` brings them back to the byte.
     Hook(hook::Hook),
+    /// Agent Mail over MCP: a client, a server, and the set-up of agents
+    ///
+    /// Talks to any Agent Mail server, ours (forged with the transport http) or another, and connects Claude Code, Codex and
+    /// Gemini CLI with it. docs/mcp.md has it all.
+    Mcp(mcp::Mcp),
     /// Find messages by what they say
     ///
     /// Looks through the messages that you may read: of topics, to you, and those that you sent. Prints the newest that

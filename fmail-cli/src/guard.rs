@@ -109,7 +109,7 @@ fn listen(kind: SignalKind) -> Result<Signal> {
 }
 
 /// Tells when standard output is a pipe, a socket or a terminal whose other end is gone. A file never is.
-fn reader_gone(tell: oneshot::Sender<()>) {
+pub(crate) fn reader_gone(tell: oneshot::Sender<()>) {
     let stdout = io::stdout();
     // Asked for nothing, poll still tells errors and hang-ups, and nothing else wakes it.
     let mut watched = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty())];

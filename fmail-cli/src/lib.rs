@@ -5,6 +5,8 @@
 //! answer; it knows no store by name. Standard output carries data and nothing else; notes and errors go to standard
 //! error, each line of theirs beginning with `fmail: `.
 
+mod agent_files;
+mod agent_mail;
 mod body;
 mod commands;
 mod connected;
@@ -17,6 +19,7 @@ mod identity;
 mod inject;
 mod leases;
 mod mail;
+mod mcp_server;
 mod names;
 mod output;
 mod paths;

@@ -68,6 +68,7 @@ const MAILBOX: &[&str] = &[
     "reservations",
     "guard",
     "hook",
+    "mcp",
     "nudge",
     "plugin",
     "trust",

@@ -1,6 +1,7 @@
 //! TLS for TCP: the daemon's certificate, and what a client believes.
 //!
-//! TLS 1.3 only, with ring, which builds with a Rust toolchain and a C compiler alone.
+//! TLS 1.3 only, with ring, which builds with a Rust toolchain and a C compiler alone. The version is named and not left to
+//! the features of rustls: another crate of the same program may switch on an older one.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::version::TLS13;
 use rustls::{ClientConfig, DigitallySignedStruct, PeerMisbehaved, RootCertStore, ServerConfig, SignatureScheme};
 
 /// The certificate that a daemon shows, with its key.
@@ -23,7 +25,7 @@ impl TlsServer {
         let key = PrivateKeyDer::from_pem_slice(key)
             .map_err(|error| unusable("mail.tcp.tls.key", &format!("there is no private key in it: {error}")))?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(&[&TLS13])
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
             .map_err(|error| unusable("mail.tcp.tls.certificate", &format!("it does not go with its key: {error}")))?;
         // Clients that live for milliseconds resume nothing.
@@ -51,7 +53,7 @@ impl TlsClient {
             .map_err(|error| wrong(error.to_string()))?;
         let verifier = Arc::new(PinnedOrVouched { pinned, vouched, provider: provider.clone() });
         let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(&[&TLS13])
             .map_err(|error| wrong(error.to_string()))?
             .dangerous()
             .with_custom_certificate_verifier(verifier)

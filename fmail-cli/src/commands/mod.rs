@@ -15,6 +15,7 @@ pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod mark_read;
 pub(crate) mod mark_unread;
+pub(crate) mod mcp;
 pub(crate) mod nudge;
 pub(crate) mod plugin;
 pub(crate) mod plugin_host;
@@ -53,6 +54,7 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
         Command::Init(command) => command.run(environment, &set),
         Command::Guard(command) => command.run(&environment, &set),
         Command::Hook(command) => command.run(&environment),
+        Command::Mcp(command) => command.run(&environment, &set),
         Command::Config(command) => command.run(environment, &set),
         Command::Trust(command) => command.run(&environment),
         Command::Store(command) => command.run(&environment, &set),
@@ -97,6 +99,7 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 | Command::Init(_)
                 | Command::Guard(_)
                 | Command::Hook(_)
+                | Command::Mcp(_)
                 | Command::Config(_)
                 | Command::Store(_)
                 | Command::Trust(_)
@@ -137,6 +140,7 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "reservations" => reservations::EXAMPLES,
         "guard" => guard::EXAMPLES,
         "hook" => hook::EXAMPLES,
+        "mcp" => mcp::EXAMPLES,
         "search" => search::EXAMPLES,
         "nudge" => nudge::EXAMPLES,
         "topics" => topics::EXAMPLES,

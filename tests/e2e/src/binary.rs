@@ -54,7 +54,7 @@ pub(crate) fn profile_directory() -> PathBuf {
 fn is_stale(path: &Path) -> bool {
     let Ok(built) = path.metadata().and_then(|metadata| metadata.modified()) else { return true };
     let crates = ["fmail-api", "fmail-core", "backends", "transports", "fmail-host", "fmail-cli", "forged"];
-    let of_plugins = ["abi/src", "chat-file/src", "check/src", "templates", "examples"]
+    let of_plugins = ["abi/src", "chat-file/src", "check/src", "mcp/src", "templates", "examples"]
         .map(|name| workspace().join("plugins").join(name));
     let sources = crates.iter().map(|name| workspace().join(name).join("src"));
     sources.chain(of_plugins).any(|directory| newest(&directory) > Some(built))

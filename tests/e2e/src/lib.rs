@@ -6,6 +6,7 @@
 mod binary;
 pub mod checker;
 mod daemon;
+pub mod fake_server;
 mod footprint;
 pub mod http;
 pub mod mcp;

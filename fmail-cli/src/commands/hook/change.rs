@@ -1,15 +1,13 @@
 //! Installing and removing, as changes of one file.
 
 use std::fs;
-use std::path::Path;
 
 use fmail_api::{Error, Result};
 use fmail_host::Environment;
 
-use super::entries::{Entry, Settings};
-use super::file::SettingsFile;
-use super::record::{Place, Record};
+use super::entries::{Entry, Settings, Traces};
 use super::target::{Scope, file};
+use crate::agent_files::{Place, Record, SettingsFile, in_file};
 use crate::inject::HookAgent;
 
 /// A file that may be changed.
@@ -34,7 +32,7 @@ impl Change {
     /// The file that this agent reads.
     pub(super) fn of(agent: HookAgent, scope: Scope, environment: &Environment) -> Result<Change> {
         let file = SettingsFile::read(file(agent, scope, environment)?)?;
-        let place = Place::of(environment, file.real())?;
+        let place = Place::of(environment, "hooks", file.real(), None)?;
         Ok(Change { agent, scope, file, place })
     }
 
@@ -53,7 +51,7 @@ impl Change {
             return Ok(Done { changed: false, entries, text: Some(settings.text().to_string()) });
         }
         // What was made for entries that are there already is still to be undone with the new ones.
-        let before = (!entries.is_empty()).then(|| self.place.read(self.file.real())).flatten();
+        let before = (!entries.is_empty()).then(|| self.place.read::<Traces>(self.file.real())).flatten();
         let created_file = now.is_none() || before.as_ref().is_some_and(|record| record.created_file);
         let base = match now {
             Some(settings) => settings.without(before.as_ref().map(|record| &record.traces))?,
@@ -91,7 +89,7 @@ impl Change {
             let text = Some(settings.text().to_string());
             return Ok(Done { changed: false, entries: Vec::new(), text });
         }
-        let record = self.place.read(self.file.real());
+        let record = self.place.read::<Traces>(self.file.real());
         let left = settings.without(record.as_ref().map(|record| &record.traces))?;
         let record = record.unwrap_or_default();
         let gone = record.created_file && left.is_empty() && left.text().trim() == "{}";
@@ -110,10 +108,4 @@ impl Change {
         let text = (!gone).then(|| left.text().to_string());
         Ok(Done { changed: true, entries: Vec::new(), text })
     }
-}
-
-/// The error with the file that it is about.
-pub(super) fn in_file(path: &Path, error: &Error) -> Error {
-    Error::new(error.kind(), format!("{} cannot be used: {}; nothing was changed", path.display(), error.message()))
-        .help("repair the file; its agent could not use it either")
 }

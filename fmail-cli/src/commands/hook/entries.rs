@@ -6,7 +6,7 @@ use fmail_api::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::json::{Document, Kind, Node};
+use crate::agent_files::json::{Document, Kind, Node};
 use crate::inject::HookAgent;
 
 /// The key under which all three agents keep their hooks.

@@ -3,9 +3,6 @@
 mod advice;
 mod change;
 mod entries;
-mod file;
-mod json;
-mod record;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -19,8 +16,8 @@ use serde_json::{Value, json};
 
 use self::change::{Change, Done};
 use self::entries::Settings;
-use self::file::SettingsFile;
 use self::target::{ScopeFlags, scopes};
+use crate::agent_files::{SettingsFile, in_file};
 use crate::examples::{Example, example, help};
 use crate::inject::HookAgent;
 use crate::output::{Outcome, Output, Stop, note};
@@ -195,7 +192,7 @@ struct State {
 fn state_of(agent: HookAgent, path: &Path) -> Result<State, Error> {
     let file = SettingsFile::read(path.to_path_buf())?;
     let Some(text) = file.text() else { return Ok(State { entries: Vec::new(), switched_off: None }) };
-    let settings = Settings::parse(agent, text.to_string()).map_err(|error| change::in_file(path, &error))?;
+    let settings = Settings::parse(agent, text.to_string()).map_err(|error| in_file(path, &error))?;
     Ok(State { entries: settings.entries(), switched_off: settings.switched_off() })
 }
 

@@ -1,11 +1,12 @@
 //! Which file an agent reads its hooks from.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use fmail_api::{Error, Result};
 use fmail_host::{Environment, Project};
 
+use crate::agent_files::places::{dot_directory, user_directory};
 use crate::inject::HookAgent;
 
 /// For whom hooks are installed.
@@ -77,31 +78,4 @@ pub(super) fn file(agent: HookAgent, scope: Scope, environment: &Environment) ->
         (HookAgent::Codex, _) => "hooks.json",
         _ => "settings.json",
     }))
-}
-
-fn dot_directory(agent: HookAgent) -> &'static str {
-    match agent {
-        HookAgent::Claude => ".claude",
-        HookAgent::Codex => ".codex",
-        HookAgent::Gemini => ".gemini",
-    }
-}
-
-/// The user's directory for an agent, which each lets the user move by a variable.
-fn user_directory(agent: HookAgent, environment: &Environment) -> Result<PathBuf> {
-    let named = |name: &str| environment.var(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let moved = match agent {
-        HookAgent::Claude => named("CLAUDE_CONFIG_DIR"),
-        HookAgent::Codex => named("CODEX_HOME"),
-        HookAgent::Gemini => named("GEMINI_CLI_HOME").map(|home| home.join(dot_directory(agent))),
-    };
-    let home = || named("HOME").map(|home| home.join(dot_directory(agent)));
-    let directory = moved.or_else(home).ok_or_else(|| {
-        Error::invalid("HOME is not set, so that your settings cannot be found").help("set HOME, or use --project")
-    })?;
-    Ok(absolute(&environment.cwd, &directory))
-}
-
-fn absolute(cwd: &Path, path: &Path) -> PathBuf {
-    cwd.join(path)
 }

@@ -8,49 +8,50 @@ use std::path::{Path, PathBuf};
 
 use fmail_api::{ContentHash, Error, Result};
 use fmail_host::Environment;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::entries::Traces;
 use crate::state;
 
 /// What was made for our entries in one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Record {
+pub(crate) struct Record<T> {
     /// The file.
-    pub(super) file: PathBuf,
+    pub(crate) file: PathBuf,
     /// It was not there.
-    pub(super) created_file: bool,
+    pub(crate) created_file: bool,
     /// Nor were these directories, the lowest first.
-    pub(super) created_directories: Vec<PathBuf>,
+    pub(crate) created_directories: Vec<PathBuf>,
     /// What was made in it.
-    pub(super) traces: Traces,
+    pub(crate) traces: T,
 }
 
 /// Where the record of a file is.
-pub(super) struct Place {
+pub(crate) struct Place {
     path: PathBuf,
 }
 
 impl Place {
-    /// The place for this file.
-    pub(super) fn of(environment: &Environment, file: &Path) -> Result<Place> {
-        let directory = state::directory(environment, "hooks").ok_or_else(|| {
+    /// The place for what was made of this kind in this file, under this name if there can be several.
+    pub(crate) fn of(environment: &Environment, kind: &str, file: &Path, name: Option<&str>) -> Result<Place> {
+        let directory = state::directory(environment, kind).ok_or_else(|| {
             Error::invalid("neither XDG_STATE_HOME nor HOME is set, so that nothing could be noted for the removal")
                 .help("set HOME")
         })?;
-        let name = ContentHash::of(&[file.as_os_str().as_bytes()]);
+        let parts: Vec<&[u8]> = [file.as_os_str().as_bytes()].into_iter().chain(name.map(str::as_bytes)).collect();
+        let name = ContentHash::of(&parts);
         Ok(Place { path: directory.join(format!("{name}.json")) })
     }
 
     /// The record, if there is one that can be understood and is about this file.
-    pub(super) fn read(&self, file: &Path) -> Option<Record> {
-        let record: Record = serde_json::from_slice(&fs::read(&self.path).ok()?).ok()?;
+    pub(crate) fn read<T: DeserializeOwned + Default>(&self, file: &Path) -> Option<Record<T>> {
+        let record: Record<T> = serde_json::from_slice(&fs::read(&self.path).ok()?).ok()?;
         Some(record).filter(|record| record.file == file)
     }
 
     /// Writes it, before anything is changed: what is noted and not there does no harm.
-    pub(super) fn write(&self, record: &Record) -> Result<()> {
+    pub(crate) fn write(&self, record: &Record<impl Serialize>) -> Result<()> {
         let text = serde_json::to_vec_pretty(record)
             .map_err(|error| Error::internal(format!("a record has no JSON form: {error}")))?;
         let new = self.path.with_extension(format!("new-{}", std::process::id()));
@@ -63,7 +64,7 @@ impl Place {
     }
 
     /// Forgets it.
-    pub(super) fn remove(&self) -> Result<()> {
+    pub(crate) fn remove(&self) -> Result<()> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Error::io(format_args!("cannot remove {}", self.path.display()), &error))

@@ -6,21 +6,21 @@ use serde_json::Value;
 use serde_json::ser::{PrettyFormatter, Serializer};
 
 /// A text that is one JSON value, and where everything in it stands.
-pub(super) struct Document {
-    pub(super) text: String,
+pub(crate) struct Document {
+    pub(crate) text: String,
     /// The text with blanks in place of comments, byte for byte.
     blank: String,
-    pub(super) root: Node,
+    pub(crate) root: Node,
 }
 
 /// A value and its place.
-pub(super) struct Node {
-    pub(super) span: Range<usize>,
-    pub(super) kind: Kind,
+pub(crate) struct Node {
+    pub(crate) span: Range<usize>,
+    pub(crate) kind: Kind,
 }
 
 /// What a value is, as far as it matters here.
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Object(Vec<Member>),
     Array(Vec<Node>),
     String(String),
@@ -30,28 +30,28 @@ pub(super) enum Kind {
 }
 
 /// A key with its value.
-pub(super) struct Member {
-    pub(super) key: String,
+pub(crate) struct Member {
+    pub(crate) key: String,
     /// Where the key begins.
     start: usize,
-    pub(super) value: Node,
+    pub(crate) value: Node,
 }
 
 impl Node {
     /// The value of a key; of several the last, as the agents take it.
-    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         let Kind::Object(members) = &self.kind else { return None };
         members.iter().rev().find(|member| member.key == key).map(|member| &member.value)
     }
 
     /// How often an object has a key.
-    pub(super) fn times(&self, key: &str) -> usize {
+    pub(crate) fn times(&self, key: &str) -> usize {
         let Kind::Object(members) = &self.kind else { return 0 };
         members.iter().filter(|member| member.key == key).count()
     }
 
     /// The elements of an array.
-    pub(super) fn elements(&self) -> &[Node] {
+    pub(crate) fn elements(&self) -> &[Node] {
         match &self.kind {
             Kind::Array(elements) => elements,
             _ => &[],
@@ -59,7 +59,7 @@ impl Node {
     }
 
     /// The text of a string.
-    pub(super) fn as_str(&self) -> Option<&str> {
+    pub(crate) fn as_str(&self) -> Option<&str> {
         match &self.kind {
             Kind::String(text) => Some(text),
             _ => None,
@@ -67,7 +67,7 @@ impl Node {
     }
 
     /// What a person calls it.
-    pub(super) fn what(&self) -> &'static str {
+    pub(crate) fn what(&self) -> &'static str {
         match self.kind {
             Kind::Object(_) => "an object",
             Kind::Array(_) => "an array",
@@ -87,17 +87,17 @@ impl Node {
     }
 
     /// Whether nothing is in it.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.parts().is_empty()
     }
 
     /// What stands between its braces or brackets.
-    pub(super) fn inner(&self) -> Range<usize> {
+    pub(crate) fn inner(&self) -> Range<usize> {
         self.span.start + 1..self.span.end - 1
     }
 
     /// The place of a key among the parts.
-    pub(super) fn place(&self, key: &str) -> Option<usize> {
+    pub(crate) fn place(&self, key: &str) -> Option<usize> {
         let Kind::Object(members) = &self.kind else { return None };
         members.iter().position(|member| member.key == key)
     }
@@ -105,7 +105,7 @@ impl Node {
 
 impl Document {
     /// Reads a text; the error says what is wrong and where.
-    pub(super) fn parse(text: String, comments: bool) -> Result<Document, String> {
+    pub(crate) fn parse(text: String, comments: bool) -> Result<Document, String> {
         let (blank, commented) = without_comments(&text);
         if commented && !comments {
             return Err("it contains comments, which are not JSON".into());
@@ -117,8 +117,13 @@ impl Document {
         Ok(Document { blank, root, text })
     }
 
+    /// What a part of the text says.
+    pub(crate) fn value(&self, node: &Node) -> Option<Value> {
+        serde_json::from_str(&self.blank[node.span.clone()]).ok()
+    }
+
     /// The text with another part at the end of a container: an element, or a member when there is a key.
-    pub(super) fn with(&self, container: &Node, depth: usize, key: Option<&str>, value: &Value) -> String {
+    pub(crate) fn with(&self, container: &Node, depth: usize, key: Option<&str>, value: &Value) -> String {
         let style = self.style();
         let item = style.rendered(key, value, depth + 1);
         match container.parts().last() {
@@ -137,7 +142,7 @@ impl Document {
 
     /// The text without one part of a container, and of what stood between the parts only what has to go. A container that
     /// loses its last part keeps its comments, or gets back what stood in it when that is known (`empty`).
-    pub(super) fn without(&self, container: &Node, place: usize, empty: Option<&str>) -> String {
+    pub(crate) fn without(&self, container: &Node, place: usize, empty: Option<&str>) -> String {
         let parts = container.parts();
         let part = parts[place].clone();
         if parts.len() == 1 {

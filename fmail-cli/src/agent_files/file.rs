@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use fmail_api::{Error, ErrorKind, Result};
 
 /// A settings file as it was read.
-pub(super) struct SettingsFile {
+pub(crate) struct SettingsFile {
     /// Where it is named.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Where it really is: a link is written through.
     real: PathBuf,
     found: Option<(String, Metadata)>,
@@ -18,7 +18,7 @@ pub(super) struct SettingsFile {
 
 impl SettingsFile {
     /// Reads it; one that is not there is not an error.
-    pub(super) fn read(path: PathBuf) -> Result<SettingsFile> {
+    pub(crate) fn read(path: PathBuf) -> Result<SettingsFile> {
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let real = real_directory(&path)?;
@@ -43,22 +43,22 @@ impl SettingsFile {
     }
 
     /// What is in it.
-    pub(super) fn text(&self) -> Option<&str> {
+    pub(crate) fn text(&self) -> Option<&str> {
         self.found.as_ref().map(|(text, _)| text.as_str())
     }
 
     /// Its one name, whatever links lead to it.
-    pub(super) fn real(&self) -> &Path {
+    pub(crate) fn real(&self) -> &Path {
         &self.real
     }
 
     /// The directories above it that do not exist, the lowest first.
-    pub(super) fn missing_directories(&self) -> Vec<PathBuf> {
+    pub(crate) fn missing_directories(&self) -> Vec<PathBuf> {
         self.real.ancestors().skip(1).take_while(|directory| !directory.exists()).map(Path::to_path_buf).collect()
     }
 
     /// Refuses what must not be replaced.
-    pub(super) fn check_replaceable(&self) -> Result<()> {
+    pub(crate) fn check_replaceable(&self) -> Result<()> {
         let Some((_, metadata)) = &self.found else { return Ok(()) };
         if metadata.permissions().mode() & 0o222 == 0 {
             return Err(refused(&self.path, "is write-protected").help("`chmod u+w` it if that is not on purpose"));
@@ -71,7 +71,7 @@ impl SettingsFile {
     }
 
     /// Puts another text in its place, at one moment, with its mode and owner.
-    pub(super) fn replace(&self, text: &str) -> Result<()> {
+    pub(crate) fn replace(&self, text: &str) -> Result<()> {
         self.check_replaceable()?;
         let directory = self.real.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(directory).map_err(|error| failed("create", directory, &error))?;
@@ -104,7 +104,7 @@ impl SettingsFile {
     }
 
     /// Removes it.
-    pub(super) fn remove(&self) -> Result<()> {
+    pub(crate) fn remove(&self) -> Result<()> {
         self.check_replaceable()?;
         self.check_unchanged()?;
         fs::remove_file(&self.real).map_err(|error| failed("remove", &self.real, &error))
@@ -136,8 +136,14 @@ fn real_directory(path: &Path) -> Result<PathBuf> {
 }
 
 /// The error about a file that is left as it is.
-pub(super) fn refused(path: &Path, why: &str) -> Error {
+fn refused(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, format!("{} {why}; nothing was changed", path.display()))
+}
+
+/// The error with the file that it is about.
+pub(crate) fn in_file(path: &Path, error: &Error) -> Error {
+    Error::new(error.kind(), format!("{} cannot be used: {}; nothing was changed", path.display(), error.message()))
+        .help(error.help_text().unwrap_or("repair the file; its agent could not use it either"))
 }
 
 fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {

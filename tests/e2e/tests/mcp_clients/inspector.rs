@@ -23,7 +23,7 @@ struct Inspector<'a> {
 
 impl Inspector<'_> {
     fn command(&self, target: &[&str], arguments: &[&str]) -> Fmail {
-        let program = self.interpreter.packages.join("@modelcontextprotocol/inspector-cli/build/cli.js");
+        let program = self.interpreter.packages.join("@modelcontextprotocol/inspector/cli/build/cli.js");
         let command = self.server.sandbox.command(&self.interpreter.program);
         command.arg(program).arg("--cli").args(target).args(arguments)
     }

@@ -113,7 +113,7 @@ slug, numbers, reservations = prepare()
 
 def mostly(good, odd):
     """Values that are what is asked for, and now and then one that is not."""
-    return st.integers(0, 9).flatmap(lambda number: st.sampled_from(odd if number == 0 else good))
+    return st.integers(0, 29).flatmap(lambda number: st.sampled_from(odd if number == 29 else good))
 
 
 def few(values, most):
@@ -142,10 +142,12 @@ LIKELY = {
     "since_ts": instants,
     "query": mostly(["body", '"a body"', "subject:one"], ["a AND", "NEAR(", "*", "", "'", "OR OR"]),
     "importance": mostly(["low", "normal", "high"], ["urgent", "URGENT", ""]),
+    "subject": mostly(["INFO: x", "KICKOFF: é"], ["", "x" * 3000, "a\nb", "\0"]),
+    "body_md": mostly(["# a body", "- [ ] TODO"], ["", " ", "\0", "x" * 100_000]),
+    "idempotency_key": mostly(["one", "two"], ["", "\n", "x" * 300]),
     "limit": mostly([1, 20, 1000], [0, -1, 10**9, 1.5, "5"]),
     "ttl_seconds": mostly([60, 600, 3600], [0, -1, 10, 10**12]),
-    # Nobody waits long for the answers of a fuzzer.
-    "timeout_seconds": mostly([0], [-1, "soon", None, 10**12, 1.5]),
+    "timeout_seconds": mostly([0], [-1, "soon", 10**12]),
 }
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -158,7 +160,7 @@ surrogates = st.text(st.characters(min_codepoint=0xD800, max_codepoint=0xDFFF), 
 
 def fitting(schema):
     """Objects that the schema allows."""
-    return from_schema(schema).map(patient)
+    return from_schema(schema).map(lambda made: limited(schema, made))
 
 
 @st.composite
@@ -167,9 +169,9 @@ def likely(draw, schema):
     made = {}
     for name, one in schema.get("properties", {}).items():
         if name in schema.get("required", []) or draw(st.booleans()):
-            known = LIKELY.get(name)
-            made[name] = draw(known if known is not None and draw(st.integers(0, 9)) else from_schema(one))
-    return patient(made)
+            familiar = LIKELY.get(name)
+            made[name] = draw(familiar if familiar is not None and draw(st.integers(0, 29)) < 29 else from_schema(one))
+    return limited(schema, made)
 
 
 @st.composite
@@ -192,14 +194,15 @@ def broken(draw, schema):
             made[name] = draw(surrogates)
         else:
             made[name] = draw(anything)
-    return patient(made)
+    return limited(schema, made)
 
 
-def patient(made):
-    """A wait that would take long is made short."""
+def limited(schema, made):
+    """Nobody waits long for the answers of a fuzzer, also where it says nothing of the time."""
     seconds = made.get("timeout_seconds")
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < 10**6:
-        made["timeout_seconds"] = 0
+    if "timeout_seconds" in schema.get("properties", {}):
+        if seconds is None or isinstance(seconds, int | float) and 0 < seconds <= 3600:
+            made["timeout_seconds"] = 0
     return made
 
 
@@ -223,6 +226,8 @@ def judge(tool, arguments):
     tally[f"{tool['name']}: {'refused' if failed else 'done'}"] += 1
     if failed:
         assert messages() == before, f"{tool['name']} failed and has stored a message: {answer}"
+    elif tool["name"] == "send_message" and arguments.get("idempotency_key") is None:
+        assert messages() > before, f"a message was accepted and is not there: {answer}"
 
 
 def check(tool, result):
@@ -255,7 +260,8 @@ def has_surrogates(value):
 
 def attack(tool, seed, examples):
     schema = tool["inputSchema"]
-    strategy = st.one_of(fitting(schema), likely(schema), likely(schema), broken(schema), anything)
+    # What comes more often is named more often.
+    strategy = st.one_of(*[likely(schema)] * 4, *[broken(schema)] * 3, fitting(schema), anything)
 
     @hypothesis.seed(seed)
     @settings(
@@ -273,6 +279,39 @@ def attack(tool, seed, examples):
         raise
 
 
+# Addresses of resources, and what looks like one.
+addresses = st.builds(
+    lambda scheme, kind, name, query: f"{scheme}{kind}{name}{query}",
+    mostly(["resource://"], ["", "file://", "resource:", "RESOURCE://"]),
+    mostly(["agents/", "inbox/", "thread/"], ["", "agents", "nope/", "../", "%"]),
+    st.one_of(mostly([slug, GREEN, "TKT-1", PROJECT], ["%2F", "%zz", "..", ""]), st.text(max_size=20)),
+    st.one_of(
+        mostly([f"?project={PROJECT}", f"?project={slug}&limit=2", ""], ["?", "?project=%FF", "?limit=-1&limit=2", "#x"]),
+        st.text(max_size=20).map(lambda text: "?" + text),
+    ),
+)
+
+
+def read_any(seed, examples):
+    """Reads resources whose addresses may be anything: contents, or an error that says why."""
+
+    @hypothesis.seed(seed)
+    @settings(max_examples=examples, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
+              suppress_health_check=list(HealthCheck), print_blob=False)
+    @given(addresses)
+    def each(address):
+        response, data = server.ask("resources/read", {"uri": address})
+        answer = json.loads(data)
+        assert response.status == 200 and answer["id"] == server.last, (response.status, answer)
+        if "error" in answer:
+            assert isinstance(answer["error"]["code"], int) and answer["error"]["message"], answer
+        else:
+            json.loads(answer["result"]["contents"][0]["text"])
+        tally["addresses"] += 1
+
+    each()
+
+
 def listed():
     response, data = server.ask("tools/list", {})
     assert response.status == 200, data
@@ -286,13 +325,14 @@ def main():
     rounds = 0
     while rounds == 0 or time.monotonic() < end:
         for tool in tools:
-            attack(tool, chance.getrandbits(32), 12)
+            attack(tool, chance.getrandbits(32), 30)
             if rounds and time.monotonic() > end:
                 break
+        read_any(chance.getrandbits(32), 30)
         server.lives()
         rounds += 1
     done = {name: count for name, count in sorted(tally.items()) if ": " in name}
-    line = {key: tally[key] for key in ("calls", "done", "refused")}
+    line = {key: tally[key] for key in ("calls", "done", "refused", "addresses")}
     print(json.dumps({"seed": where["seed"], "rounds": rounds, **line, "tools": done, "messages": messages()}))
 
 

@@ -41,7 +41,7 @@ enum Upstream {
 /// Builds the daemon and the transport.
 pub fn build() -> Result<Stage> {
     cargo::build_release_plugins(&["fmail-http"])?;
-    Stage::with(cargo::build_release()?)
+    Stage::with(cargo::build_release_of(&["forged", "fmail-cli"])?)
 }
 
 /// Adds the rows of this measurement, and says how many turns were counted. Every message that was acknowledged has to be

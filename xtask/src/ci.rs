@@ -22,7 +22,7 @@ impl Ci {
             ("lints", &lints),
             ("documentation", &documentation),
             ("dependencies", &dependencies),
-            ("tests", &|| Test { full: self.full }.run()),
+            ("tests", &|| Test { full: self.full, strict: true }.run()),
         ];
         let mut failed = Vec::new();
         for (name, step) in steps {

@@ -1,10 +1,11 @@
 //! What `cargo xtask` does, one module for each command.
 //!
-//! It is a library too, so that a test can ask for a [`fixture`] without starting a second cargo.
+//! It is a library too, so that a test can ask for a [`fixture`] or for [`clients`] without starting a second cargo.
 
 pub mod bench;
 mod cargo;
 pub mod ci;
+pub mod clients;
 pub mod fixture;
 pub mod install;
 mod manifest;

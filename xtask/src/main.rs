@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use xtask::{bench, ci, fixture, install, test, uninstall};
+use xtask::{bench, ci, clients, fixture, install, test, uninstall};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Tests, installs and measures fmail")]
@@ -20,6 +20,7 @@ enum Task {
     Install(install::Install),
     Uninstall(uninstall::Uninstall),
     Fixture(fixture::Fixture),
+    Clients(clients::Clients),
     Bench(bench::Bench),
 }
 
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Task::Install(task) => task.run(),
         Task::Uninstall(task) => task.run(),
         Task::Fixture(task) => task.run(),
+        Task::Clients(task) => task.run(),
         Task::Bench(task) => task.run(),
     };
     match done {

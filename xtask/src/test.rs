@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use fmail_api::{Error, Result};
 
-use crate::{cargo, tools};
+use crate::{cargo, clients, tools};
 
 /// Run all tests of the workspace and count them
 #[derive(Debug, Default, clap::Args)]
@@ -13,6 +13,9 @@ pub struct Test {
     /// Run the slow forms too: more kills, more messages
     #[arg(long)]
     pub full: bool,
+    /// Skip nothing: what a test needs and cannot be installed fails it, as with CI=true
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// So many tests may fail at first and pass when they run alone. More are no accident.
@@ -36,6 +39,10 @@ impl Test {
     /// must be seen, and must not hide what the other thousands say.
     pub fn run(&self) -> Result<()> {
         tools::provide()?;
+        // Without the clients, everything else is still worth knowing; their tests say for themselves that they are skipped,
+        // and fail where nothing may be skipped.
+        let missing = clients::provide().err();
+        missing.iter().for_each(warn);
         cargo::build_debug()?;
         // Plain `cargo test` and not nextest: it runs the documentation's examples too, and needs no installation.
         let (counts, success) = self.tests(&[])?;
@@ -44,6 +51,7 @@ impl Test {
             println!("{} ignored", counts.ignored);
         }
         println!("{} passed, {} failed", counts.passed, counts.failed);
+        missing.iter().for_each(warn);
         match (success, counts.failed) {
             (true, 0) => return Ok(()),
             (false, 0) => return Err(Error::internal("a test program did not build, or ended without a result")),
@@ -74,6 +82,9 @@ impl Test {
         if self.full {
             command.env("FMAIL_TEST_FULL", "1");
         }
+        if self.strict {
+            command.env("CI", "true");
+        }
         let starting = |error: std::io::Error| Error::io("running `cargo test`", &error);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(starting)?;
         let output = child.stdout.take().ok_or_else(|| Error::internal("`cargo test` has no output"))?;
@@ -81,6 +92,11 @@ impl Test {
         let status = child.wait().map_err(starting)?;
         Ok((counts, status.success()))
     }
+}
+
+/// Says that the clients of others are missing.
+fn warn(missing: &Error) {
+    eprintln!("\nSKIPPED: the tests that run MCP clients of others; `CI=true` makes them fail instead\n{missing}\n");
 }
 
 /// Passes the output on and adds up the result lines in it.

@@ -46,11 +46,19 @@ pub fn provide() -> Result<()> {
 
 /// Where a program is that only one task needs; installed where that is possible without asking, else nothing.
 pub fn obtain(program: &str, packages: &[&str], why: &str) -> Result<Option<PathBuf>> {
-    if find(program).is_none() && may_install() {
-        eprintln!("installing {} with apt-get, for {why}", packages.join(", "));
-        install(packages)?;
+    if find(program).is_none() {
+        install_where_allowed(packages, why)?;
     }
     Ok(find(program))
+}
+
+/// Installs Debian packages where that is possible without asking; elsewhere nothing happens.
+pub fn install_where_allowed(packages: &[&str], why: &str) -> Result<()> {
+    if !may_install() {
+        return Ok(());
+    }
+    eprintln!("installing {} with apt-get, for {why}", packages.join(", "));
+    install(packages)
 }
 
 fn may_install() -> bool {

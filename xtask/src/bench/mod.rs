@@ -6,6 +6,7 @@
 mod daemon;
 mod latency;
 mod mail;
+mod mcp;
 mod plugins;
 mod report;
 mod scale;
@@ -19,7 +20,7 @@ use fmail_api::Result;
 use report::{Report, Section};
 use stage::Stage;
 
-/// Measure sending, watching, scale, mail, the daemon and plugins, with ratios
+/// Measure sending, watching, scale, mail, the daemon, plugins and MCP, with ratios
 #[derive(Debug, clap::Args)]
 pub struct Bench {
     /// How often each thing is measured
@@ -37,8 +38,11 @@ pub struct Bench {
     /// Only plugins: what the boundary costs, and the sqlite store beside the files
     #[arg(long, conflicts_with_all = ["daemon", "mail"])]
     plugins: bool,
+    /// Only MCP: agents that write to each other all at once, beside the raw protocol
+    #[arg(long, conflicts_with_all = ["daemon", "mail", "plugins", "rounds"])]
+    mcp: bool,
     /// Measure what the tests use, without optimisation: to see whether the measurement works
-    #[arg(long, hide = true, requires = "plugins", conflicts_with = "write")]
+    #[arg(long, hide = true, conflicts_with = "write")]
     unoptimised: bool,
     /// Put the table into docs/benchmarks.md
     #[arg(long, conflicts_with = "daemon")]
@@ -51,6 +55,9 @@ impl Bench {
         let rounds = self.rounds.unwrap_or(if self.quick { 30 } else { 200 }).max(1);
         if self.plugins {
             return self.plugins(rounds);
+        }
+        if self.mcp {
+            return self.mcp();
         }
         let stage = Stage::set()?;
         let mut report = Report::default();
@@ -70,6 +77,15 @@ impl Bench {
         let text = report.text(&stage, rounds);
         print!("{text}");
         if self.write { report::write(&text, Section::Main) } else { Ok(()) }
+    }
+
+    fn mcp(&self) -> Result<()> {
+        let stage = if self.unoptimised { Stage::set_unoptimised()? } else { mcp::build()? };
+        let mut report = Report::default();
+        let turns = mcp::measure(&stage, self.quick, &mut report)?;
+        let text = report.text(&stage, turns);
+        print!("{text}");
+        if self.write { report::write(&text, Section::Mcp) } else { Ok(()) }
     }
 
     fn plugins(&self, rounds: usize) -> Result<()> {

@@ -136,6 +136,8 @@ pub enum Section {
     Main,
     /// What plugins cost.
     Plugins,
+    /// Agents on MCP.
+    Mcp,
 }
 
 impl Section {
@@ -143,6 +145,7 @@ impl Section {
         match self {
             Section::Main => "<!-- written by `cargo xtask bench --write` -->\n",
             Section::Plugins => "<!-- written by `cargo xtask bench --plugins --write` -->\n",
+            Section::Mcp => "<!-- written by `cargo xtask bench --mcp --write` -->\n",
         }
     }
 }

@@ -41,7 +41,7 @@ impl Stopwatch {
 }
 
 /// The processor time of this thread.
-fn worked() -> Duration {
+pub fn worked() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }

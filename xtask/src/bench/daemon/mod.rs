@@ -3,11 +3,11 @@
 mod delay;
 mod fanout;
 mod forged;
-mod load;
+pub(super) mod load;
 mod message;
 mod nats;
-mod peer;
-mod process;
+pub(super) mod peer;
+pub(super) mod process;
 mod redis;
 mod sends;
 

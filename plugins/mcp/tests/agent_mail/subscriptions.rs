@@ -1,10 +1,14 @@
 //! Hearing that a resource has changed.
 
-use std::sync::mpsc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use fmail_mcp::Outcome;
+use async_trait::async_trait;
+use fmail_api::{Error, ErrorKind, HostedProject, Result};
+use fmail_mcp::testing::LocalProjects;
+use fmail_mcp::{Backend, Caller, Options, Outcome, Reply, Server};
 use futures::StreamExt;
 use futures::executor::block_on;
 use futures::stream::BoxStream;
@@ -154,4 +158,59 @@ fn a_subscription_that_cannot_be_is_refused() {
         session.request("resources/unsubscribe", json!({"uri": "resource://thread/never"}))["result"],
         json!({})
     );
+}
+
+/// Projects whose first watch breaks off with this error.
+struct BreakingOff {
+    inner: Arc<LocalProjects>,
+    with: Mutex<Option<ErrorKind>>,
+}
+
+#[async_trait]
+impl Backend for BreakingOff {
+    async fn find(&self, path: &Path, create: bool) -> Result<HostedProject> {
+        self.inner.find(path, create).await
+    }
+    async fn hosted(&self) -> Result<Vec<HostedProject>> {
+        self.inner.hosted().await
+    }
+    async fn request(&self, caller: &Caller, request: Value) -> Result<Reply> {
+        let watches = request["cmd"] == "watch";
+        let reply = self.inner.request(caller, request).await?;
+        match self.with.lock().unwrap().take_if(|_| watches) {
+            Some(kind) => {
+                let broken = futures::stream::iter([Err(Error::new(kind, "the watch breaks off"))]).boxed();
+                Ok(Reply { events: Some(broken), ..reply })
+            }
+            None => Ok(reply),
+        }
+    }
+}
+
+fn breaking_off(with: ErrorKind) -> Client {
+    let mut client = Client::with_agents();
+    let backend = BreakingOff { inner: client.projects.clone(), with: Mutex::new(Some(with)) };
+    client.server = Arc::new(Server::new(Arc::new(backend), Options::default()));
+    client
+}
+
+#[test]
+fn when_the_place_is_lost_everything_has_changed_and_the_stream_goes_on() {
+    for lost in [ErrorKind::Backpressure, ErrorKind::Expired] {
+        let client = breaking_off(lost);
+        let (heard, _) = listen(&client, json!([INBOX, THREAD]));
+        assert_eq!([heard.updated(), heard.updated()], [INBOX, THREAD]);
+        client.send(&["BlueMountain"], "s", "b", json!({}));
+        assert_eq!(heard.updated(), INBOX);
+    }
+}
+
+#[test]
+fn when_the_projects_are_gone_the_stream_ends_with_its_answer() {
+    let client = breaking_off(ErrorKind::Unavailable);
+    let (heard, _) = listen(&client, json!([INBOX]));
+    let last = heard.next().unwrap();
+    assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!("listen-1"), &json!("complete")));
+    assert_eq!(last["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "listen-1");
+    assert_eq!(heard.next(), None);
 }

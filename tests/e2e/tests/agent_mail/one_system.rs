@@ -112,7 +112,7 @@ fn an_acknowledgement_on_the_command_line_is_seen_over_mcp() {
 
 #[test]
 fn a_reservation_over_mcp_stands_against_the_command_line_and_its_guard() {
-    let mut office = Office::with(&["GreenDog"]);
+    let office = Office::with(&["GreenDog"]);
     let git = |args: &[&str]| {
         let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"];
         office.server.sandbox.command("git".as_ref()).cwd(&office.path).agent("bob").args(identity).args(args).run()

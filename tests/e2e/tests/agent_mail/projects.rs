@@ -73,7 +73,7 @@ fn any_other_path_is_a_key_and_no_directory_is_made_outside() {
     ];
     for path in &paths {
         let told = ensure(&mut mcp, path);
-        let root = told["root"].as_str().unwrap();
+        let root = told["canonical_path"].as_str().unwrap();
         assert!(Path::new(root).starts_with(data(&server.sandbox).join("keys")), "{told}");
         assert_eq!(fs::metadata(root).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!((&told["human_key"], &told["created"]), (&json!(path), &json!(true)));
@@ -118,10 +118,10 @@ fn what_the_operator_does_not_allow_is_a_key_and_the_served_project_is_always_al
     fs::create_dir_all(sandbox.home().join("other")).unwrap();
     let server = MailServer::in_sandbox(sandbox, &format!("projects.roots = [{allowed:?}]"), "");
     let mut mcp = server.client();
-    assert_eq!(ensure(&mut mcp, allowed.join("app"))["root"], json!(allowed.join("app")));
-    assert_eq!(ensure(&mut mcp, server.sandbox.path())["root"], json!(server.sandbox.path()));
+    assert_eq!(ensure(&mut mcp, allowed.join("app"))["canonical_path"], json!(allowed.join("app")));
+    assert_eq!(ensure(&mut mcp, server.sandbox.path())["canonical_path"], json!(server.sandbox.path()));
     let other = ensure(&mut mcp, server.sandbox.home().join("other"));
-    assert!(Path::new(other["root"].as_str().unwrap()).starts_with(data(&server.sandbox)), "{other}");
+    assert!(Path::new(other["canonical_path"].as_str().unwrap()).starts_with(data(&server.sandbox)), "{other}");
     assert!(!server.sandbox.home().join("other/.fmail").exists());
 }
 

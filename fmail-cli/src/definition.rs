@@ -235,7 +235,7 @@ pub(crate) fn command_for(args: &[OsString]) -> clap::Command {
 /// The exit codes as the end of the long help.
 fn exit_codes() -> String {
     let mut text = String::from("Exit codes:\n    0  done; for watch also: timeout, count reached, interrupted");
-    let _ = write!(text, "\n  {NOTHING:>3}  check: there is no unread mail; guard status, hook status: not installed");
+    let _ = write!(text, "\n  {NOTHING:>3}  check: there is no unread mail; status of guard, hook, mcp: not installed");
     for kind in ErrorKind::ALL {
         let lines = wrapped(&format!("{}: {}", kind.code(), kind.meaning()), 72).join("\n       ");
         // Writing into a string does not fail.

@@ -273,7 +273,7 @@ fn storage() -> Value {
 fn exit_codes() -> Value {
     let mut codes = Map::new();
     codes.insert("0".into(), "done; for watch also timeout, count reached, interrupted".into());
-    codes.insert(NOTHING.to_string(), "check: no unread mail; guard status: not installed".into());
+    codes.insert(NOTHING.to_string(), "check: no unread mail; status of guard, hook, mcp: not installed".into());
     for kind in ErrorKind::ALL {
         codes.insert(kind.exit_code().to_string(), format!("{}: {}", kind.code(), kind.meaning()).into());
     }

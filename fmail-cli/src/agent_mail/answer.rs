@@ -79,12 +79,14 @@ pub(super) fn wants_session(text: &str) -> bool {
 
 /// The kind that the words of an error tell.
 fn told_kind(text: &str) -> Option<ErrorKind> {
-    const WORDS: [(&str, ErrorKind); 5] = [
+    const WORDS: [(&str, ErrorKind); 7] = [
         ("FILE_RESERVATION_CONFLICT", ErrorKind::Conflict),
         ("not found", ErrorKind::NotFound),
         ("not registered", ErrorKind::NotFound),
         ("Unknown tool", ErrorKind::NotFound),
         ("Unknown resource", ErrorKind::NotFound),
+        ("Request timed out", ErrorKind::Timeout),
+        ("is ending", ErrorKind::Unavailable),
     ];
     WORDS.into_iter().find(|(words, _)| text.contains(words)).map(|(_, kind)| kind)
 }

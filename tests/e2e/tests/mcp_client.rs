@@ -1,7 +1,7 @@
 //! `fmail mcp tools|call|read` against servers that we did not write, on good days and on bad ones.
 
 use std::io::{BufReader, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use fmail_e2e::fake_server::{FakeServer, Received, response};
 use fmail_e2e::{Fmail, Sandbox};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustix::net::{AddressFamily, SocketType};
 use serde_json::{Value, json};
 
 const TOKEN: &str = "s3cret-t0ken-0042";
@@ -310,6 +311,8 @@ fn an_error_of_the_protocol_or_of_the_tool_is_an_error_of_its_kind() {
         7,
         &["Unknown resource"],
     );
+    refuses(json!({"code": -32001, "message": "Request timed out: no answer within 120 s"}), CALL, 17, &["120 s"]);
+    refuses(json!({"code": -32000, "message": "the daemon is ending"}), CALL, 12, &["ending"]);
     refuses(json!({"code": -32002, "message": "Resource gone"}), &["read", "resource://x/y"], 7, &["Resource gone"]);
     refuses(
         json!({"code": -32603, "message": format!("oops {TOKEN}"), "data": {"at": 1}}),
@@ -379,10 +382,10 @@ fn patience_has_an_end() {
 #[test]
 fn nobody_there_is_unavailable_and_says_what_to_start() {
     let sandbox = Sandbox::new();
-    let port = FakeServer::over(|_, _| ()).port();
-    // Nobody has the port any more: nobody else is given one so soon.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert_ne!(free.port(), port);
+    // Bound, so that nobody else gets the port, and nobody listens.
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let free = SocketAddrV4::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
     let call = |url: &str| sandbox.fmail().args(["mcp", "call", "t", "--url", url]);
     let output = call(&format!("http://{free}")).fails(12);
     output.says(&["nobody listens", "start forged", "http"]);

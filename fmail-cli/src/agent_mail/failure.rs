@@ -42,13 +42,7 @@ impl Failed {
 /// Nobody answered, or what came is no HTTP.
 pub(super) fn transport(address: &Address, error: ureq::Error, time: Duration) -> Failed {
     let url = &address.url;
-    let unavailable = |why: String| Error::new(ErrorKind::Unavailable, why);
     match error {
-        ureq::Error::Io(error) if encryption(&error).is_some() => transport(
-            address,
-            encryption(&error).cloned().map_or(ureq::Error::ConnectionFailed, ureq::Error::Rustls),
-            time,
-        ),
         ureq::Error::Timeout(phase) => {
             let error = Error::new(ErrorKind::Timeout, format!("{url} did not answer within {time:?}"))
                 .help("allow it more with --timeout");
@@ -57,43 +51,48 @@ pub(super) fn transport(address: &Address, error: ureq::Error, time: Duration) -
                 _ => Failed::midway(error),
             }
         }
-        ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => Failed::before(
-            unavailable(format!("nobody listens at {url}"))
-                .help("start forged with the transport http (docs/mcp.md), or set AGENT_MAIL_BASE_URL"),
-        ),
-        ureq::Error::Io(error) => {
-            let error_text = format!("the connection to {url} was lost: {error}");
-            match error.kind() {
-                io::ErrorKind::HostUnreachable
-                | io::ErrorKind::NetworkUnreachable
-                | io::ErrorKind::AddrNotAvailable => {
-                    Failed::before(unavailable(format!("{url} cannot be reached: {error}")))
-                }
-                _ => Failed::midway(unavailable(error_text)),
-            }
-        }
+        ureq::Error::Io(error) => lost(url, &error),
+        ureq::Error::Rustls(error) => unencrypted(url, &error),
+        ureq::Error::Tls(why) => Failed::before(unavailable(format!("no encrypted connection to {url}: {why}"))),
         ureq::Error::HostNotFound => Failed::before(
             unavailable(format!("there is no host of this name: {url}")).help("look at AGENT_MAIL_BASE_URL"),
         ),
-        ureq::Error::Rustls(error) => {
-            let help = match &error {
-                rustls::Error::InvalidCertificate(_) => {
-                    "a certificate that the system does not know can be named by SSL_CERT_FILE"
-                }
-                _ => "look whether the server speaks https there, or http",
-            };
-            Failed::before(unavailable(format!("no encrypted connection to {url}: {error}")).help(help))
-        }
-        ureq::Error::Tls(why) => Failed::before(unavailable(format!("no encrypted connection to {url}: {why}"))),
         ureq::Error::ConnectionFailed => Failed::before(unavailable(format!("{url} cannot be reached"))),
         // What is said in these places is no HTTP, or not what HTTP allows.
         other => Failed::midway(not_mcp(address, &format!("its answer is not understood ({other})"))),
     }
 }
 
-/// What is wrong with the encryption, when that is why nothing could be read.
-fn encryption(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref().and_then(|inner| inner.downcast_ref())
+fn unavailable(why: String) -> Error {
+    Error::new(ErrorKind::Unavailable, why)
+}
+
+/// The connection failed, before or after something was said.
+fn lost(url: &str, error: &io::Error) -> Failed {
+    // What is wrong with the encryption comes as a failure to read.
+    if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        return unencrypted(url, error);
+    }
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => Failed::before(
+            unavailable(format!("nobody listens at {url}"))
+                .help("start forged with the transport http (docs/mcp.md), or set AGENT_MAIL_BASE_URL"),
+        ),
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable | io::ErrorKind::AddrNotAvailable => {
+            Failed::before(unavailable(format!("{url} cannot be reached: {error}")))
+        }
+        _ => Failed::midway(unavailable(format!("the connection to {url} was lost: {error}"))),
+    }
+}
+
+fn unencrypted(url: &str, error: &rustls::Error) -> Failed {
+    let help = match error {
+        rustls::Error::InvalidCertificate(_) => {
+            "a certificate that the system does not know can be named by SSL_CERT_FILE"
+        }
+        _ => "look whether the server speaks https there, or http",
+    };
+    Failed::before(unavailable(format!("no encrypted connection to {url}: {error}")).help(help))
 }
 
 /// The server refused by an HTTP status.

@@ -1,6 +1,7 @@
 //! The messages of one client: each request runs by itself, and its answer goes out when it is there.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,14 +80,14 @@ impl Conversation {
         let mut signals = Signals::listen()?;
         let mut lines = input::lines()?;
         let (output, mut written) = output::lines()?;
-        let mut gone = readers_end()?;
+        let mut gone = pin!(readers_end()?);
         self.tell_changes(&output);
         let end = loop {
             let room = self.requests.len() < AT_A_TIME;
             tokio::select! {
                 biased;
                 outcome = &mut written => break End::Output(outcome.unwrap_or(Ok(()))),
-                Ok(()) = &mut gone => break End::Output(Err(Stop::ReaderGone)),
+                () = &mut gone => break End::Output(Err(Stop::ReaderGone)),
                 () = signals.any() => break End::Signal,
                 Some(done) = self.requests.join_next_with_id() => self.ended(done, &output),
                 line = lines.recv(), if room => match line {
@@ -102,7 +103,7 @@ impl Conversation {
                     () = self.finish(&output) => {}
                     () = signals.any() => self.finish_soon(&output).await,
                     outcome = &mut written => return outcome.unwrap_or(Ok(())),
-                    Ok(()) = &mut gone => return Err(Stop::ReaderGone),
+                    () = &mut gone => return Err(Stop::ReaderGone),
                 }
             }
             End::Signal => self.finish_soon(&output).await,
@@ -243,12 +244,16 @@ fn refusal(id: &Value, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
-/// Resolves when nobody can read standard output any more.
-fn readers_end() -> Result<oneshot::Receiver<()>> {
+/// Resolves when nobody can read standard output any more; never, where that cannot be told.
+fn readers_end() -> Result<impl Future<Output = ()>> {
     let (tell, gone) = oneshot::channel();
     let spawned = std::thread::Builder::new().name("reader".into()).spawn(|| reader_gone(tell));
     spawned.map_err(|error| Error::io("no thread to watch standard output", &error))?;
-    Ok(gone)
+    Ok(async {
+        if gone.await.is_err() {
+            std::future::pending().await
+        }
+    })
 }
 
 /// The signals that end a server.

@@ -226,6 +226,20 @@ fn a_killed_server_leaves_nothing_that_stops_the_next() {
 }
 
 #[test]
+fn a_file_of_requests_becomes_a_file_of_answers() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "in",
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}\n",
+    );
+    sandbox.bash("bob", "fmail mcp serve --stdio < in > out").ok();
+    let mut lines: Vec<String> =
+        std::fs::read_to_string(sandbox.path().join("out")).unwrap().lines().map(String::from).collect();
+    lines.sort();
+    assert_eq!(lines, [1, 2].map(|id| json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string()));
+}
+
+#[test]
 fn it_ends_when_nobody_reads_its_answers() {
     let sandbox = Sandbox::new();
     // The reader is gone at once; the writer stays.

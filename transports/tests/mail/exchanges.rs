@@ -243,7 +243,10 @@ fn leases() -> Vec<Exchange> {
         single(Request::Reserve(ReserveRequest::default()), Response::Reserved(Reserved::default())),
         single(Request::Release(ReleaseRequest { which: which.clone() }), Response::LeasesChanged(changed.clone())),
         single(Request::Release(ReleaseRequest::default()), Response::LeasesChanged(LeasesChanged::default())),
-        single(Request::Renew(RenewRequest { which, ttl_seconds: 60, at_least: true }), Response::LeasesChanged(changed)),
+        single(
+            Request::Renew(RenewRequest { which, ttl_seconds: 60, at_least: true }),
+            Response::LeasesChanged(changed),
+        ),
         single(Request::Reservations(ReservationsRequest::default()), Response::Reservations(Vec::new())),
         single(Request::Reservations(asked), Response::Reservations(vec![lease(1, "bob")])),
         single(

@@ -105,8 +105,7 @@ fn over_a_pipe(library: &Library, interpreter: &Interpreter) {
     sandbox.fmail().arg("init").ok();
     let command = [fmail_binary().to_str().expect("a path in UTF-8"), "mcp", "serve", "--stdio"];
     let protocols = library.few();
-    let argument =
-        json!({"command": command, "environment": {}, "project": sandbox.path(), "protocols": protocols});
+    let argument = json!({"command": command, "environment": {}, "project": sandbox.path(), "protocols": protocols});
     let lines = program::lines(library.command(&sandbox, interpreter), &argument);
     check(&protocols, &lines, &sandbox);
 }

@@ -59,7 +59,8 @@ fn headings(text: &str) -> Vec<String> {
 #[test]
 fn the_benchmarks_have_a_place_for_each_table() {
     let text = document("docs/benchmarks.md");
-    for mark in ["`cargo xtask bench --write`", "`cargo xtask bench --plugins --write`"] {
+    let marks = ["", "--plugins ", "--mcp "].map(|what| format!("`cargo xtask bench {what}--write`"));
+    for mark in &marks {
         let begin = text.find(&format!("<!-- written by {mark} -->\n")).expect(mark);
         assert!(text[begin..].contains("<!-- end -->\n"));
     }

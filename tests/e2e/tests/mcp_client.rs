@@ -158,10 +158,13 @@ fn stream(events: &str, size: usize) -> Vec<u8> {
     bytes
 }
 
+/// The events that carry an answer.
+type Shape = fn(&str) -> String;
+
 #[test]
 fn a_stream_is_read_in_every_form_that_events_have() {
     let sandbox = Sandbox::new();
-    let shapes: [(&str, fn(&str) -> String); 9] = [
+    let shapes: [(&str, Shape); 9] = [
         ("one event", |data| format!("event: message\ndata: {data}\n\n")),
         ("no blank behind the colon", |data| format!("data:{data}\n\n")),
         ("carriage returns", |data| format!("event: message\r\ndata: {data}\r\n\r\n")),
@@ -448,6 +451,9 @@ fn insisting(refusal: &'static str, refuse: fn(&Received) -> Vec<u8>, streams: b
     })
 }
 
+/// How a server says that it wants a session first.
+type Refusal = fn(&Received) -> Vec<u8>;
+
 #[test]
 fn a_server_that_insists_on_a_session_gets_one() {
     let sandbox = Sandbox::new();
@@ -455,7 +461,7 @@ fn a_server_that_insists_on_a_session_gets_one() {
         let body = json!({"jsonrpc": "2.0", "error": {"code": -32000, "message": message}, "id": null});
         response(status, "application/json", &body.to_string())
     }
-    let refusals: [(&str, fn(&Received) -> Vec<u8>); 5] = [
+    let refusals: [(&str, Refusal); 5] = [
         ("TypeScript", |_| error("400 Bad Request", "Bad Request: Server not initialized")),
         ("Python", |_| error("400 Bad Request", "Bad Request: Missing session ID")),
         ("lost", |_| error("404 Not Found", "Session not found")),

@@ -14,6 +14,9 @@ use crate::install::doing;
 /// A server has to answer within this time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// So many ticks are a second in `/proc`, on every Linux that people run.
+const TICKS: f64 = 100.0;
+
 /// A running server. It ends with this value.
 pub struct Process(Child);
 
@@ -37,6 +40,16 @@ impl Process {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(process)
+    }
+
+    /// The processor time that it has used, in seconds.
+    pub fn worked(&self) -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
+        // Behind the name, which may contain anything, the time in user mode and in the kernel are the 12th and 13th.
+        let fields =
+            stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().skip(11).take(2)).into_iter().flatten();
+        let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+        ticks as f64 / TICKS
     }
 }
 

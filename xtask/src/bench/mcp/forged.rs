@@ -18,7 +18,7 @@ pub struct Forged {
     pub unix: Address,
     /// Where it serves MCP.
     pub http: Address,
-    _process: Process,
+    process: Process,
 }
 
 impl Forged {
@@ -32,7 +32,12 @@ impl Forged {
         let log = stage.directory().join(format!("{name}.log"));
         let process = Process::start(command, &unix, &log)?;
         let http = address(&log)?;
-        Ok(Forged { project, unix, http, _process: process })
+        Ok(Forged { project, unix, http, process })
+    }
+
+    /// The processor time that it has used, in seconds.
+    pub fn worked(&self) -> f64 {
+        self.process.worked()
     }
 }
 

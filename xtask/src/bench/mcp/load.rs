@@ -3,7 +3,7 @@
 //! One thread for all of them, as for the daemon's own measurements: it leaves the processors to the server.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fmail_api::Result;
 
@@ -55,6 +55,7 @@ pub struct Outcome {
     pub fetches: Vec<f64>,
     took: f64,
     busy: f64,
+    worked: f64,
 }
 
 impl Outcome {
@@ -69,11 +70,21 @@ impl Outcome {
         self.fetches.extend(other.fetches);
         self.took += other.took;
         self.busy += other.busy;
+        self.worked += other.worked;
+    }
+
+    fn calls(&self) -> f64 {
+        (self.sends.len() + self.fetches.len()) as f64
+    }
+
+    /// The daemon's processor time for each call, in seconds.
+    pub fn worked(&self) -> f64 {
+        self.worked / self.calls()
     }
 
     /// Calls each second.
     pub fn each_second(&self) -> f64 {
-        (self.sends.len() + self.fetches.len()) as f64 / self.took
+        self.calls() / self.took
     }
 
     /// The same for the table, with a remark when it says more about the generator than about the server.
@@ -100,7 +111,7 @@ struct Agent {
 pub fn work(way: Way, forged: &Forged, crowd: Crowd) -> Result<Outcome> {
     let mut agents = (0..crowd.agents).map(|agent| enter(way, forged, agent)).collect::<Result<Vec<_>>>()?;
     let mut outcome = Outcome::default();
-    let (start, spent) = (Instant::now(), worked());
+    let (start, spent, before) = (Instant::now(), worked(), forged.worked());
     for (number, agent) in agents.iter_mut().enumerate() {
         agent.go_on(way, forged, crowd, number)?;
     }
@@ -126,7 +137,8 @@ pub fn work(way: Way, forged: &Forged, crowd: Crowd) -> Result<Outcome> {
         }
     }
     outcome.took = start.elapsed().as_secs_f64();
-    outcome.busy = (worked() - spent).max(Duration::ZERO).as_secs_f64();
+    outcome.busy = (worked() - spent).as_secs_f64();
+    outcome.worked = forged.worked() - before;
     Ok(outcome)
 }
 

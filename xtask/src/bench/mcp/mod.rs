@@ -88,6 +88,10 @@ pub fn measure(stage: &Stage, quick: bool, report: &mut Report) -> Result<usize>
             report.goal("p99 under 100 ms", most < GOAL);
         }
     }
+    let work = format!("{crowd}, the daemon's processor time for each call");
+    report.figure(format!("{work}, {}", Way::Lines.shown()), shown_seconds(lines.worked()));
+    let ratio = mcp.worked() / lines.worked();
+    report.compared(format!("{work}, {}", Way::Mcp.shown()), shown_seconds(mcp.worked()), ratio, Way::Lines.shown());
     report.figure(format!("{crowd}, {}", Way::Lines.shown()), lines.rate());
     let ratio = mcp.each_second() / lines.each_second();
     report.compared(format!("{crowd}, {}", Way::Mcp.shown()), mcp.rate(), ratio, Way::Lines.shown());

@@ -16,6 +16,7 @@
 //!   backend too small for a [`Store`] can be a [`Log`];
 //! * **the vocabulary**: [`Request`] and [`Response`], the operations that the command line, the daemon and every
 //!   plugin share;
+//! * **the exchange**: [`Place`], [`Digest`] and what else hosts ask each other to find out what each of them lacks;
 //! * **one error**: [`Error`], whose [`ErrorKind`] is at once protocol code, plugin status and exit code.
 //!
 //! A store keeps two things and only two: messages, which never change, and records, which change by
@@ -24,6 +25,7 @@
 
 mod error;
 mod event;
+mod exchange;
 mod foreign;
 mod hash;
 mod id;
@@ -44,6 +46,10 @@ pub mod verbs;
 
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Cursor, Delivery, Event, EventStream, MessageStream, Notice, NoticeKind, Reporter};
+pub use exchange::{
+    Compared, Digest, DigestRequest, FetchRequest, Fingerprint, Held, ImportRequest, Node, NodeId, Place,
+    RECORD_BUCKETS, REPLY_HASH, Records, RecordsRequest, SharedKey, SharedRecord, Stretch, THREAD_HASH,
+};
 pub use hash::{ContentHash, hex_sha256};
 pub use id::{MessageId, TICKS_PER_SECOND};
 pub use lease::{
@@ -66,7 +72,7 @@ pub use ops::{
 };
 pub use query::{Filters, Order, Query, Scope, Since};
 pub use record::{AgentRecord, Expect, Profile, ProjectIdSource, ProjectRecord, Record, RecordKey, Revision};
-pub use relay::{LinkStatus, Relay, RelayStatus};
+pub use relay::{LinkCounts, LinkStatus, Passed, Relay, RelayStatus, RelayView, RunningRelay};
 pub use store::{
     Appended, Broken, Capabilities, DEFAULT_MAX_MESSAGE_BYTES, FORMAT_VERSION, Health, Imported, Quarantine,
     Quarantined, RefusedReason, Removed, Scan, Selection, Store, Summary, TargetSummary, check_size, summarise,

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, Backlog, Cursor, Imported, InboxRequest, Lease, LeasesChanged, MailCount, MarkRequest, Marked, Message,
-    MessageId, Notice, NudgeRequest, Priority, Profile, ProjectRecord, ReadRequest, Receipt, ReceiptRequest,
-    ReleaseRequest, RenewRequest, ReplyRequest, ReservationsRequest, ReserveRequest, Reserved, SearchRequest, Since,
-    Target, ThreadRequest, Timestamp,
+    AgentName, Backlog, Cursor, Digest, DigestRequest, FetchRequest, ImportRequest, Imported, InboxRequest, Lease,
+    LeasesChanged, MailCount, MarkRequest, Marked, Message, MessageId, Node, NodeId, Notice, NudgeRequest, Priority,
+    Profile, ProjectRecord, ReadRequest, Receipt, ReceiptRequest, Records, RecordsRequest, RelayView, ReleaseRequest,
+    RenewRequest, ReplyRequest, ReservationsRequest, ReserveRequest, Reserved, SearchRequest, Since, Target,
+    ThreadRequest, Timestamp,
 };
 
 /// The version of the protocol that this crate describes.
@@ -52,6 +53,7 @@ impl Operation {
                 | Operation::Peek
                 | Operation::Thread
                 | Operation::Search
+                | Operation::Fetch
         )
     }
 }
@@ -62,7 +64,7 @@ operations! {
     Unarchive "unarchive" MarkRead "mark_read" MarkUnread "mark_unread" Retrieved "retrieved" Delete "delete"
     Reply "reply" Thread "thread" Receipt "receipt" Search "search" Reserve "reserve" Release "release" Renew "renew"
     Reservations "reservations" Nudge "nudge" Gc "gc"
-    Digest "digest" Fetch "fetch" Import "import" Records "records"
+    Digest "digest" Fetch "fetch" Import "import" Records "records" RelayStatus "relay_status"
 }
 
 /// What a client asks for.
@@ -117,7 +119,15 @@ pub enum Request {
     /// Wake an agent.
     Nudge(NudgeRequest),
     /// Store a message that another host has given its id; for relays.
-    Import(Box<Message>),
+    Import(Box<ImportRequest>),
+    /// How what the caller holds differs from what is held here; for relays.
+    Digest(DigestRequest),
+    /// Deliver messages by their places; for relays.
+    Fetch(FetchRequest),
+    /// Compare or exchange the records that travel between hosts; for relays.
+    Records(RecordsRequest),
+    /// How the links to other hosts are.
+    RelayStatus,
 }
 
 impl Request {
@@ -133,6 +143,7 @@ impl Request {
                 | Request::Read(_)
                 | Request::Thread(_)
                 | Request::Search(_)
+                | Request::Fetch(_)
         )
     }
 
@@ -147,7 +158,10 @@ impl Request {
 
     /// Whether only a relay may ask for it: it reads every mailbox, or writes in other agents' names.
     pub fn is_for_relays(&self) -> bool {
-        matches!(self, Request::Relay(_) | Request::Import(_))
+        matches!(
+            self,
+            Request::Relay(_) | Request::Import(_) | Request::Digest(_) | Request::Fetch(_) | Request::Records(_)
+        )
     }
 }
 
@@ -215,6 +229,14 @@ pub enum Response {
     },
     /// To [`Request::Import`].
     Imported(Imported),
+    /// To [`Request::Digest`].
+    Digest(Digest),
+    /// To [`Request::Fetch`]; messages in their origin form follow, the oldest place first.
+    Fetching,
+    /// To [`Request::Records`].
+    Records(Records),
+    /// To [`Request::RelayStatus`].
+    RelayStatus(Box<RelayView>),
 }
 
 /// Asks who is there.
@@ -226,6 +248,9 @@ pub struct HelloRequest {
     /// The protocol that the client speaks.
     #[serde(default)]
     pub protocol: Option<u32>,
+    /// Which host asks, if it is one that relays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
 }
 
 /// Who is there.
@@ -242,6 +267,9 @@ pub struct Hello {
     pub project: ProjectRecord,
     /// Which store this is: two clones of one project differ here, so that neither sends into the other's files.
     pub store_id: String,
+    /// Which host this is, if it relays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
 }
 
 /// A newer daemon runs operations that we have no name for. That is no reason not to talk to it.
@@ -372,6 +400,9 @@ pub struct RelayRequest {
     /// Deliver what is stored since then first.
     #[serde(default)]
     pub since: Option<Since>,
+    /// Which run of which daemon asks: what is known to be there is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<NodeId>,
 }
 
 /// Asks for what is stored.

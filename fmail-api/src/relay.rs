@@ -1,12 +1,13 @@
 //! Keeping several hosts in step.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 
-use crate::{Host, Result, Shutdown, Timestamp};
+use crate::{Host, MessageId, Node, Result, Shutdown, Timestamp};
 
 /// Exchanges messages and records with other hosts.
 ///
@@ -28,29 +29,180 @@ pub trait Relay: Send + Sync {
 /// The state of a relay.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RelayStatus {
-    /// One entry per peer.
+    /// One entry per peer and project.
     pub links: Vec<LinkStatus>,
 }
 
 /// The state of the link to one peer.
+///
+/// A relay tells what it knows; what it leaves out is shown as unknown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkStatus {
     /// The peer as the configuration names it.
     pub peer: String,
+    /// The project that is exchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
     /// Whether the peer answered lately, by a round trip and not only a connection.
     pub connected: bool,
     /// Since when it is so.
     pub since: Timestamp,
+    /// The peer has dialled us; nobody here dials it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incoming: bool,
     /// Whether the peer proved who it is.
     pub authenticated: bool,
-    /// Why it is not connected.
+    /// Whether the connection is encrypted.
+    #[serde(default)]
+    pub encrypted: bool,
+    /// The peer knows PROTOCOL.md's `relay` only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain: bool,
+    /// Which host the peer is, as it says itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    /// Its version of fmail, as it says itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Why it is not connected, or what an operator should know although it is.
     pub problem: Option<String>,
+    /// How long the last round trip took.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
+    pub round_trip: Option<Duration>,
+    /// When the last round trip ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<Timestamp>,
+    /// The last message that came from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_received: Option<Passed>,
+    /// The last message that went there and was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_sent: Option<Passed>,
     /// Messages that wait for the peer.
     pub queued: u64,
-    /// Messages that were there already.
+    /// How long the oldest of them has waited.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis")]
+    pub lag: Option<Duration>,
+    /// What has passed the link since the daemon began.
+    #[serde(default)]
+    pub counts: LinkCounts,
+}
+
+impl LinkStatus {
+    /// A link of which nothing is known but that it is not connected.
+    pub fn new(peer: impl Into<String>, since: Timestamp) -> Self {
+        LinkStatus {
+            peer: peer.into(),
+            project: None,
+            connected: false,
+            since,
+            incoming: false,
+            authenticated: false,
+            encrypted: false,
+            plain: false,
+            node: None,
+            version: None,
+            problem: None,
+            round_trip: None,
+            answered: None,
+            last_received: None,
+            last_sent: None,
+            queued: 0,
+            lag: None,
+            counts: LinkCounts::default(),
+        }
+    }
+}
+
+/// A message that has passed a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    /// The id that it was born with.
+    pub id: MessageId,
+    /// When it passed.
+    pub at: Timestamp,
+}
+
+/// What has passed a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkCounts {
+    /// Messages that came and were stored.
+    pub received: u64,
+    /// Messages that went and were stored there.
+    pub sent: u64,
+    /// Messages that came and were there already.
     pub duplicates: u64,
-    /// Messages that were refused.
+    /// Messages that were refused here, and lines that could not be understood.
     pub refused: u64,
-    /// Messages that got another id.
+    /// Messages of ours that the peer refused.
+    pub refused_there: u64,
+    /// Messages that got another id here.
     pub relocated: u64,
+    /// Records that were merged here.
+    pub records: u64,
+    /// Bytes that came.
+    pub bytes_received: u64,
+    /// Bytes that went.
+    pub bytes_sent: u64,
+}
+
+/// Answers `relay_status`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RelayView {
+    /// Which host this is, if it relays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
+    /// The relays that run here.
+    pub relays: Vec<RunningRelay>,
+    /// What an operator should know: a configuration that is not trusted, for one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A relay that runs, with its links.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunningRelay {
+    /// Its name.
+    pub name: String,
+    /// Its links.
+    pub links: Vec<LinkStatus>,
+}
+
+/// A length of time in milliseconds, with what is below them behind the point.
+mod millis {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => serializer.serialize_f64(time.as_micros() as f64 / 1e3),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        let Some(millis) = Option::<f64>::deserialize(deserializer)? else { return Ok(None) };
+        Duration::try_from_secs_f64(millis / 1e3).map(Some).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_relay_that_tells_little_is_understood_and_everything_reads_back() {
+        let little = json!({"peer": "a:1", "connected": true, "since": "2026-01-10T15:30:00Z", "authenticated": false,
+            "problem": null, "queued": 0});
+        let mut status: LinkStatus = serde_json::from_value(little).unwrap();
+        status.round_trip = Some(Duration::from_micros(1_500));
+        status.counts.sent = 3;
+        let text = serde_json::to_string(&status).unwrap();
+        assert!(text.contains(r#""round_trip":1.5"#), "{text}");
+        assert_eq!(serde_json::from_str::<LinkStatus>(&text).unwrap(), status);
+    }
 }

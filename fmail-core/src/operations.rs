@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fmail_api::{Client, Clock, Context, Reply, Request, Response, Result, Store, Timestamp};
+use fmail_api::{Client, Clock, Context, Node, Reply, Request, Response, Result, Store, Timestamp};
 
 use crate::nudges::Nudges;
 
@@ -13,6 +13,7 @@ pub struct Operations {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) store_id: String,
+    pub(crate) node: Option<Node>,
     pub(crate) nudges: Arc<Nudges>,
 }
 
@@ -22,7 +23,7 @@ impl Operations {
     /// The store's identity, which `hello` tells, is made up anew each time. A store that outlives the process gets a
     /// lasting one by [`Operations::identified_by`].
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Operations { store, clock, store_id: format!("{:016x}", random()), nudges: Arc::default() }
+        Operations { store, clock, store_id: format!("{:016x}", random()), node: None, nudges: Arc::default() }
     }
 
     /// The time as records of mail keep it: to the millisecond, which is more than any reader needs.
@@ -35,6 +36,13 @@ impl Operations {
     #[must_use]
     pub fn identified_by(mut self, store_id: impl Into<String>) -> Self {
         self.store_id = store_id.into();
+        self
+    }
+
+    /// The same operations, of a host that relays.
+    #[must_use]
+    pub fn on(mut self, node: Node) -> Self {
+        self.node = Some(node);
         self
     }
 }
@@ -70,7 +78,7 @@ impl Client for Operations {
             Request::Reservations(request) => Ok(Reply::new(Response::Reservations(self.reservations(request).await?))),
             Request::Search(request) => self.search(context, request).await,
             Request::Nudge(request) => Ok(Reply::new(Response::Nudged { sessions: self.nudge(context, request)? })),
-            Request::Import(message) => Ok(Reply::new(Response::Imported(self.import(*message).await?))),
+            Request::Import(import) => Ok(Reply::new(Response::Imported(self.import(*import).await?))),
             other => Err(fmail_api::Error::invalid(format!("this version does not know the operation {other:?}"))),
         }
     }

@@ -58,7 +58,7 @@ impl Mirror {
             let import = json!({"cmd": "import", "agent": "example-relay", "msg": message}).to_string();
             let answer = parsed(&host.request(&Caller::in_project(to), &import).await?.head)?;
             if answer["imported"].get("refused").is_some() {
-                self.note(from, to, |link| link.refused += 1);
+                self.note(from, to, |link| link.counts.refused += 1);
             }
         }
         Ok(())
@@ -72,19 +72,7 @@ impl Mirror {
             if known.is_none() {
                 let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() as i64);
                 let since = Timestamp::from_unix(now, 0);
-                let (connected, authenticated, problem) = (false, true, None);
-                let (queued, duplicates, refused, relocated) = (0, 0, 0, 0);
-                state.links.push(LinkStatus {
-                    peer,
-                    connected,
-                    since,
-                    authenticated,
-                    problem,
-                    queued,
-                    duplicates,
-                    refused,
-                    relocated,
-                });
+                state.links.push(LinkStatus { authenticated: true, ..LinkStatus::new(peer, since) });
             }
             change(&mut state.links[at]);
         });

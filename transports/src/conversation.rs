@@ -397,7 +397,7 @@ fn connect_unix(directory: &Path) -> Option<UnixStream> {
 
 fn hello_request() -> HelloRequest {
     let version = Some(env!("CARGO_PKG_VERSION").to_string());
-    HelloRequest { version, protocol: Some(PROTOCOL_VERSION) }
+    HelloRequest { version, protocol: Some(PROTOCOL_VERSION), node: None }
 }
 
 /// The hello in an answer.

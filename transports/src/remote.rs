@@ -73,6 +73,7 @@ pub fn reply(conversation: Conversation, context: &Context, request: &Request, a
             | Response::Mail { .. }
             | Response::Thread { .. }
             | Response::Found { .. }
+            | Response::Fetching
     );
     if !streams {
         return Ok(Reply::new(head));

@@ -60,7 +60,14 @@ mod tests {
     fn hello(version: &str, protocol: u32) -> Hello {
         let project = serde_json::json!({"id": "p", "created": "2026-01-10T15:00:00Z"});
         let project = serde_json::from_value(project).unwrap();
-        Hello { version: version.into(), protocol, operations: Vec::new(), project, store_id: String::new() }
+        Hello {
+            version: version.into(),
+            protocol,
+            operations: Vec::new(),
+            project,
+            store_id: String::new(),
+            node: None,
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod tests {
         let first = project.send("bob", "task", "one").message.id;
         project.send("bob", "@carol", "two");
         let since = Some(Since::Id(first));
-        let reply = project.call("peer", Request::Relay(RelayRequest { since })).unwrap();
+        let reply = project.call("peer", Request::Relay(RelayRequest { since, to: None })).unwrap();
         project.send("bob", "@dave", "three");
         assert_eq!(bodies(&take(reply, 2)), ["two", "three"]);
     }

@@ -104,12 +104,12 @@ impl Link {
         let imported: Imported = serde_json::from_value(answer["imported"].take())
             .map_err(|error| Error::internal(format!("the answer to `import` cannot be understood: {error}")))?;
         match imported {
-            Imported::New => {}
-            Imported::Duplicate => self.change(|link| link.duplicates += 1),
-            Imported::Relocated(_) => self.change(|link| link.relocated += 1),
+            Imported::New => self.change(|link| link.counts.received += 1),
+            Imported::Duplicate => self.change(|link| link.counts.duplicates += 1),
+            Imported::Relocated(_) => self.change(|link| link.counts.relocated += 1),
             Imported::Refused(reason) => {
                 tracing::warn!(from = self.from, to = self.to, id = %message["id"], ?reason, "a message was refused");
-                self.change(|link| link.refused += 1);
+                self.change(|link| link.counts.refused += 1);
             }
         }
         Ok(())
@@ -124,17 +124,7 @@ impl Link {
         self.status.send_modify(|status| {
             let known = status.links.iter().position(|link| link.peer == pair);
             let place = known.unwrap_or_else(|| {
-                status.links.push(LinkStatus {
-                    peer: pair,
-                    connected: false,
-                    since: now(),
-                    authenticated: true,
-                    problem: None,
-                    queued: 0,
-                    duplicates: 0,
-                    refused: 0,
-                    relocated: 0,
-                });
+                status.links.push(LinkStatus { authenticated: true, ..LinkStatus::new(pair, now()) });
                 status.links.len() - 1
             });
             let link = &mut status.links[place];

@@ -52,6 +52,10 @@ fn line(response: &Response, form: Form, style: Style) -> Result<LineWriter> {
         Response::Reservations(leases) => ok().field("reservations", leases),
         Response::Nudged { sessions } => ok().field("sessions", sessions),
         Response::Imported(imported) => ok().field("imported", imported),
+        Response::Digest(digest) => ok().field("digest", digest),
+        Response::Fetching => ok(),
+        Response::Records(records) => ok().field("records", records),
+        Response::RelayStatus(view) => ok().field("relay", view),
         _ => return Err(Error::internal("this answer has no form on the wire")),
     })
 }

@@ -52,6 +52,7 @@ fn spelled_out(request: &Request) -> Option<(Operation, Map<String, Value>)> {
         }
         Request::Relay(relay) => {
             put(&mut fields, "since", json!(relay.since.as_ref().map(since)));
+            put(&mut fields, "to", json!(relay.to));
             Operation::Relay
         }
         Request::Log(log) => {
@@ -118,11 +119,11 @@ fn typed(request: &Request) -> Result<(Operation, Map<String, Value>)> {
             (Operation::Reservations, fields)
         }
         Request::Nudge(nudge) => (Operation::Nudge, fields(nudge)?),
-        Request::Import(message) => {
-            let mut fields = Map::new();
-            put(&mut fields, "msg", json!(message));
-            (Operation::Import, fields)
-        }
+        Request::Import(import) => (Operation::Import, fields(import)?),
+        Request::Digest(digest) => (Operation::Digest, fields(digest)?),
+        Request::Fetch(fetch) => (Operation::Fetch, fields(fetch)?),
+        Request::Records(records) => (Operation::Records, fields(records)?),
+        Request::RelayStatus => (Operation::RelayStatus, Map::new()),
         _ => return Err(Error::unsupported("send this operation over a connection")),
     })
 }
@@ -194,8 +195,9 @@ fn since(since: &Since) -> String {
 #[cfg(test)]
 mod tests {
     use fmail_api::{
-        Cursor, GcRequest, HelloRequest, InboxRequest, LogRequest, Profile, RegisterRequest, RelayRequest,
-        StatusRequest, WatchRequest, WhoRequest,
+        Cursor, DigestRequest, Draft, FetchRequest, Fingerprint, GcRequest, Held, HelloRequest, ImportRequest,
+        InboxRequest, LogRequest, MessageId, Node, NodeId, Place, Profile, RecordKey, RecordsRequest, RegisterRequest,
+        RelayRequest, SharedRecord, StatusRequest, Stretch, WatchRequest, WhoRequest,
     };
 
     use super::super::parse;
@@ -222,8 +224,14 @@ mod tests {
             ..SendRequest::new("@a".parse().unwrap(), json!({"n": null}))
         };
         let target = Some("@alice".parse().unwrap());
+        let node = Node { id: NodeId::new(1), run: NodeId::new(2), host: "h".into() };
+        let message = Draft::new("alice".parse().unwrap(), "task".parse().unwrap(), json!({"n": 1.50}))
+            .into_message(MessageId::MIN, "2026-01-10T15:30:00Z".parse().unwrap());
+        let place = Place::of(&message);
+        let stretch = Stretch { from: Some(place), to: None };
+        let held = Held { stretch, count: 3, fingerprint: Fingerprint::of_place(&place) };
         let requests = [
-            Request::Hello(HelloRequest { version: Some("1".into()), protocol: Some(1) }),
+            Request::Hello(HelloRequest { version: Some("1".into()), protocol: Some(1), node: Some(node) }),
             Request::Send(Box::new(SendRequest::new("task".parse().unwrap(), Value::Null))),
             Request::Send(Box::new(full)),
             Request::Watch(WatchRequest { target: target.clone(), since: since("a:1"), allow_other_dm: false }),
@@ -231,7 +239,21 @@ mod tests {
                 since: Some(Since::Id("20260110-153000-0001".parse().unwrap())),
                 ..WatchRequest::default()
             }),
-            Request::Relay(RelayRequest { since: Some(Since::Time("2026-01-10T15:30:00Z".parse().unwrap())) }),
+            Request::Relay(RelayRequest {
+                since: Some(Since::Time("2026-01-10T15:30:00Z".parse().unwrap())),
+                to: Some(NodeId::new(7)),
+            }),
+            Request::Import(Box::new(ImportRequest { message, from: Some(NodeId::new(7)) })),
+            Request::Digest(DigestRequest { horizon: None, held: vec![held] }),
+            Request::Fetch(FetchRequest { places: vec![place], stretches: vec![held.stretch], horizon: None }),
+            Request::Records(RecordsRequest::Compare(Fingerprint::default())),
+            Request::Records(RecordsRequest::List(vec![1, 63])),
+            Request::Records(RecordsRequest::Get(vec![RecordKey::horizon()])),
+            Request::Records(RecordsRequest::Merge(vec![SharedRecord {
+                key: RecordKey::horizon(),
+                value: json!({"a": 1.50}),
+            }])),
+            Request::RelayStatus,
             Request::Log(LogRequest {
                 target,
                 limit: Some(0),

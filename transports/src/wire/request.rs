@@ -119,7 +119,7 @@ fn request(operation: Operation, mut fields: Fields, agent: &AgentName) -> Resul
         Operation::Hello => hello(fields),
         Operation::Send => send(fields),
         Operation::Watch => watch(fields, agent),
-        Operation::Relay => Ok(Request::Relay(RelayRequest { since: fields.since()? })),
+        Operation::Relay => Ok(Request::Relay(RelayRequest { since: fields.since()?, to: fields.optional("to")? })),
         Operation::Log => log(fields, agent),
         Operation::Topics => Ok(Request::Topics),
         Operation::Who => who(fields),
@@ -128,7 +128,11 @@ fn request(operation: Operation, mut fields: Fields, agent: &AgentName) -> Resul
         Operation::Gc => {
             Ok(Request::Gc(GcRequest { days: fields.required("days")?, dry_run: fields.or_default("dry_run")? }))
         }
-        Operation::Import => Ok(Request::Import(Box::new(fields.required("msg")?))),
+        Operation::Import => Ok(Request::Import(Box::new(fields.decode()?))),
+        Operation::Digest => Ok(Request::Digest(fields.decode()?)),
+        Operation::Fetch => Ok(Request::Fetch(fields.decode()?)),
+        Operation::Records => Ok(Request::Records(fields.decode()?)),
+        Operation::RelayStatus => Ok(Request::RelayStatus),
         Operation::Inbox => mail::inbox(fields),
         Operation::Check => mail::inbox(fields.with("peek", true)),
         Operation::Count => Ok(Request::Count),
@@ -151,7 +155,11 @@ fn request(operation: Operation, mut fields: Fields, agent: &AgentName) -> Resul
 }
 
 fn hello(mut fields: Fields) -> Result<Request> {
-    Ok(Request::Hello(HelloRequest { version: fields.text("version")?, protocol: fields.optional("protocol")? }))
+    Ok(Request::Hello(HelloRequest {
+        version: fields.text("version")?,
+        protocol: fields.optional("protocol")?,
+        node: fields.optional("node")?,
+    }))
 }
 
 fn send(mut fields: Fields) -> Result<Request> {

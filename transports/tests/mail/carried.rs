@@ -92,6 +92,7 @@ fn hello() -> Hello {
         operations: Vec::new(),
         project: serde_json::from_value(json!({"id": "proj-test", "created": "2026-01-10T15:00:00Z"})).unwrap(),
         store_id: "s".into(),
+        node: None,
     }
 }
 

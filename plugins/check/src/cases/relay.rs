@@ -256,7 +256,7 @@ fn fails(which: &Which, pair: bool) -> Verdict<Outcome> {
     }
     beside(which, Misbehaviour::Fails, |bench, running| {
         let shown = |status: &RelayStatus| {
-            status.links.iter().any(|link| link.problem.is_some() || !link.connected || link.refused > 0)
+            status.links.iter().any(|link| link.problem.is_some() || !link.connected || link.counts.refused > 0)
         };
         let mut last = RelayStatus::default();
         let found = bench.wait("the state of a link that fails", async {

@@ -28,7 +28,7 @@ pub(crate) use inventory::{Inventory, first_at};
 use neighbours::Neighbours;
 pub(crate) use origin::{foreign_thread, travels_as_it_is};
 pub(crate) use others::AgentElsewhere;
-pub(crate) use shared::{Kind, RECEIVED, Teller, kind};
+pub(crate) use shared::{Kind, RECEIVED, Shared, Teller, kind};
 
 /// How often the inventory is made anew, when it expires while it is made. More than once is something else.
 const TRIES: u32 = 10;

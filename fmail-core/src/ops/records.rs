@@ -12,7 +12,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use crate::Operations;
-use crate::exchange::{Grave, Kind, RECEIVED, Teller, kind};
+use crate::exchange::{Grave, Kind, RECEIVED, Shared, Teller, kind};
 use crate::mailbox::{Change, Mailbox, Shelf, shelf_of};
 
 /// About so many bytes of records are answered at a time. Who misses some asks again.
@@ -95,7 +95,7 @@ impl Operations {
 
     async fn merge(&self, records: Vec<SharedRecord>) -> Result<Verdicts> {
         let mut verdicts = Verdicts::default();
-        let (mut receipts, mut graves) = (BTreeMap::new(), BTreeMap::new());
+        let (mut receipts, mut graves, mut of_us) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let latest = self.moment().after(AHEAD);
         let teller = self.teller();
         let mut room = self.exchange.shared(teller, |shared| MOST_ELSEWHERE.saturating_sub(shared.of_others())).await?;
@@ -103,9 +103,10 @@ impl Operations {
             let kind = Kind::of(&key);
             match &kind {
                 Some(own @ (Kind::Agent(node, _) | Kind::Leases(node))) if teller.is(*node) => {
-                    let ours = is_believable(own, &value, latest)
-                        && self.exchange.shared(teller, |shared| shared.hear(own, &value)).await?;
-                    verdicts.add(ours.then_some(false));
+                    match is_believable(own, &value, latest) {
+                        true => of_us.push((own.clone(), value)),
+                        false => verdicts.refused += 1,
+                    }
                 }
                 Some(said @ (Kind::Agent(..) | Kind::Leases(_))) if is_believable(said, &value, latest) => {
                     let stored = match said {
@@ -125,6 +126,11 @@ impl Operations {
                 },
                 _ => verdicts.refused += 1,
             }
+        }
+        if !of_us.is_empty() {
+            // Who says of us what we do not say is refused, and so that it is not said again, we say it later.
+            let hear = |shared: &mut Shared| of_us.iter().filter(|(kind, value)| !shared.hear(kind, value)).count();
+            verdicts.refused += self.exchange.shared(teller, hear).await? as u64;
         }
         self.merge_graves(graves, &mut verdicts).await?;
         self.merge_receipts(receipts, &mut verdicts).await?;
@@ -208,15 +214,19 @@ impl Operations {
         let held = self.exchange.by_identities(&receipts.keys().map(|(_, identity)| *identity).collect()).await?;
         let horizon = self.exchange.horizon().await?;
         let mut by_agent: BTreeMap<AgentName, Vec<(Arc<Message>, MailState)>> = BTreeMap::new();
+        let mut outlived = Vec::new();
         for ((agent, identity), (key, value, state)) in receipts {
             match held.get(&identity) {
                 Some(message) => by_agent.entry(agent).or_default().push((message.clone(), state)),
                 None if is_swept(&identity, horizon) => {
                     let fingerprint = kind::fingerprint(&key, &value);
-                    self.exchange.shared(self.teller(), |shared| shared.outlive(key, fingerprint)).await?;
+                    outlived.push((key, fingerprint));
                 }
                 None => {}
             }
+        }
+        if !outlived.is_empty() {
+            self.exchange.shared(self.teller(), |shared| shared.outlive(outlived)).await?;
         }
         for (agent, noted) in by_agent {
             self.note_receipts(&agent, noted, verdicts).await?;

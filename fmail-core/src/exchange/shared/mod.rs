@@ -39,6 +39,9 @@ const LONG: Duration = Duration::from_millis(100);
 /// For so many times as long.
 const SERVES: u32 = 20;
 
+/// So many records are listed at a time, about a megabyte.
+const MOST_LISTED: usize = 6_000;
+
 /// For so many records that others hold and that have no message here any more.
 const MOST_OUTLIVED: usize = 100_000;
 
@@ -65,14 +68,26 @@ impl Shared {
         buckets
     }
 
-    /// The records of some buckets.
+    /// The records of some buckets, of as many as fit into one answer: whole buckets, in the order in which they were asked
+    /// for. Whoever takes the rest for empty offers what it has, and is in step with these when it compares again.
     pub(crate) fn listed(&self, buckets: &[u8]) -> Vec<SharedKey> {
-        let wanted = |key: &&RecordKey| buckets.contains(&kind::bucket(key));
-        let all = self.keys.keys().chain(self.outlived.keys().filter(|key| !self.keys.contains_key(key)));
-        let fingerprint = |key: &RecordKey| self.keys.get(key).or_else(|| self.outlived.get(key)).copied();
-        all.filter(wanted)
-            .filter_map(|key| Some(SharedKey { key: key.clone(), fingerprint: fingerprint(key)? }))
-            .collect()
+        let mut by_bucket: BTreeMap<u8, Vec<SharedKey>> = BTreeMap::new();
+        let outlived = self.outlived.iter().filter(|(key, _)| !self.keys.contains_key(*key));
+        for (key, fingerprint) in self.keys.iter().chain(outlived) {
+            let bucket = kind::bucket(key);
+            if buckets.contains(&bucket) {
+                let one = SharedKey { key: key.clone(), fingerprint: *fingerprint };
+                by_bucket.entry(bucket).or_default().push(one);
+            }
+        }
+        let mut listed = Vec::new();
+        for bucket in buckets.iter().filter_map(|bucket| by_bucket.remove(bucket)) {
+            if !listed.is_empty() && listed.len() + bucket.len() > MOST_LISTED {
+                break;
+            }
+            listed.extend(bucket);
+        }
+        listed
     }
 
     /// How many records of other hosts are kept.
@@ -80,12 +95,11 @@ impl Shared {
         self.sources.range(first("hosts")..).take_while(|(key, _)| key.is_under("hosts")).count()
     }
 
-    /// Remembers that others hold this, which has no message here any more.
-    pub(crate) fn outlive(&mut self, key: RecordKey, fingerprint: Fingerprint) {
-        if self.outlived.len() < MOST_OUTLIVED {
-            self.outlived.insert(key, fingerprint);
-            self.add_up();
-        }
+    /// Remembers that others hold these, which have no message here any more.
+    pub(crate) fn outlive(&mut self, records: Vec<(RecordKey, Fingerprint)>) {
+        let room = MOST_OUTLIVED.saturating_sub(self.outlived.len());
+        self.outlived.extend(records.into_iter().take(room));
+        self.add_up();
     }
 
     fn add_up(&mut self) {

@@ -343,6 +343,27 @@ fn who_may_not_say_it_is_refused_and_counted() {
 }
 
 #[test]
+fn a_long_list_ends_with_a_bucket_and_what_is_left_comes_with_the_next_comparison() {
+    let (one, two) = (host(1), host(2));
+    let stamp = "2026-01-10T15:30:00Z";
+    let many = (0..9_000).map(|number| {
+        let name = format!("a{number}");
+        let key = format!("agents/{STRANGER}/{name}").parse().unwrap();
+        SharedRecord { key, value: agent("elsewhere", &name, stamp, "x") }
+    });
+    assert_eq!(one.merge(many.collect()), (9_000, 0));
+    let all: Vec<u8> = (0..64).collect();
+    let listed = one.list(&all).len();
+    assert!((4_000..=6_000).contains(&listed), "{listed}");
+    let mut rounds = 0;
+    while one.total() != two.total() {
+        rounds += 1;
+        trade(&one, &two);
+    }
+    assert!(rounds <= 8 && two.list(&[63]) == one.list(&[63]), "{rounds}");
+}
+
+#[test]
 fn records_that_agree_cost_one_comparison() {
     let (one, two) = (host(1), host(2));
     for number in 0..300 {

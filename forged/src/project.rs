@@ -56,9 +56,10 @@ pub fn served(project: Project, settings: &Settings, store: Arc<dyn Store>) -> R
         tracing::debug!(id, "the project's id comes from its directory's name");
     }
     let blocking: Blocking = Arc::new(|work| drop(tokio::task::spawn_blocking(work)));
-    let shared: Arc<dyn Store> = Arc::new(Fanout::new(store, blocking));
+    let shared: Arc<dyn Store> = Arc::new(Fanout::new(store, blocking.clone()));
     let store_id = project.store_id()?.ok_or_else(|| Error::internal("the project has no directory"))?;
-    let operations = Operations::new(shared.clone(), Arc::new(SystemClock)).identified_by(store_id);
+    let operations =
+        Operations::new(shared.clone(), Arc::new(SystemClock)).identified_by(store_id).reading_on(blocking);
     let client = Served::new(operations, project, id, settings.mail.store.clone(), relays(settings));
     Ok((client, shared))
 }

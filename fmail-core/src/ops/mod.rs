@@ -4,6 +4,8 @@ mod delegated;
 #[cfg(test)]
 mod delegated_tests;
 mod delete;
+mod digest;
+mod fetch;
 mod gc;
 mod hello;
 mod import;
@@ -19,6 +21,7 @@ mod nudge;
 mod outage_tests;
 mod read;
 mod receipt;
+mod records;
 mod register;
 mod relay;
 mod release;

@@ -1,4 +1,4 @@
-//! Which message is meant: by its whole id, or by the end of it.
+//! Which message is meant: by its whole id, by the end of it, or by its number.
 
 use std::sync::Arc;
 
@@ -7,6 +7,8 @@ use futures::StreamExt;
 
 use crate::Operations;
 
+/// How many digits stand behind the last hyphen of an id.
+const LAST_PART: usize = 4;
 /// How many candidates an error lists.
 const SHOWN: usize = 10;
 
@@ -31,7 +33,7 @@ impl Operations {
     /// The same, for callers that can do with an id that is not here.
     pub(crate) async fn look_for(&self, context: &Context, text: &str) -> Result<Found> {
         let text = text.trim();
-        let query = match text.parse::<MessageId>() {
+        let query = match text.parse::<MessageId>().or_else(|error| numbered(text).ok_or(error)) {
             Ok(id) => Query { ids: [id].into(), ..Query::default() },
             Err(error) if !is_short_form(text) => return Err(error),
             Err(_) => Query { id_suffix: Some(text.into()), order: Order::Descending, ..Query::default() },
@@ -64,6 +66,12 @@ impl Operations {
         }
         Ok(found)
     }
+}
+
+/// The message with this number, by which clients of MCP know it. Digits alone that could be the end of an id are none.
+fn numbered(text: &str) -> Option<MessageId> {
+    let digits = text.len() > LAST_PART && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).and_then(MessageId::from_number)
 }
 
 /// Digits and hyphens, fewer than an id has. Anything else is a mistake and not a search.

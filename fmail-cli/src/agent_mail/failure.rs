@@ -73,6 +73,14 @@ fn lost(url: &str, error: &io::Error) -> Failed {
     if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
         return unencrypted(url, error);
     }
+    let text = error.to_string();
+    // The resolver has no kind of its own for a name that nobody has.
+    if text.contains("failed to lookup address") {
+        return Failed::before(
+            unavailable(format!("the name of the host in {url} is not known: {text}"))
+                .help("look at AGENT_MAIL_BASE_URL, and at the network"),
+        );
+    }
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Failed::before(
             unavailable(format!("nobody listens at {url}"))
@@ -132,7 +140,9 @@ pub(super) fn status(address: &Address, status: u16, location: Option<&str>, bod
 fn said(address: &Address, body: &str) -> String {
     let refusal = serde_json::from_str(body).ok().and_then(|message| Refusal::of(&message));
     let text = refusal.map_or_else(|| body.trim().to_string(), |refusal| refusal.message);
-    match text.is_empty() {
+    // A page for people has nothing to say here that the status does not.
+    let is_page = text.starts_with('<');
+    match text.is_empty() || is_page {
         true => String::new(),
         false => format!(": {}", shortened(&address.hidden(&text))),
     }

@@ -33,12 +33,17 @@ impl Operations {
     /// The same, for callers that can do with an id that is not here.
     pub(crate) async fn look_for(&self, context: &Context, text: &str) -> Result<Found> {
         let text = text.trim();
-        let query = match text.parse::<MessageId>().or_else(|error| numbered(text).ok_or(error)) {
-            Ok(id) => Query { ids: [id].into(), ..Query::default() },
-            Err(error) if !is_short_form(text) => return Err(error),
-            Err(_) => Query { id_suffix: Some(text.into()), order: Order::Descending, ..Query::default() },
+        let (whole, number) = (text.parse::<MessageId>(), numbered(text));
+        let query = match (&whole, number) {
+            (Ok(id), _) => Query { ids: [*id].into(), ..Query::default() },
+            (Err(_), Some(id)) => Query { ids: [id].into(), ..Query::default() },
+            (Err(_), None) if is_short_form(text) => {
+                Query { id_suffix: Some(text.into()), order: Order::Descending, ..Query::default() }
+            }
+            (Err(error), None) => return Err(error.clone()),
         };
-        let whole = query.ids.first().copied();
+        // A number that no message has is no id of one that is elsewhere: it is more likely a typing error.
+        let whole = whole.ok();
         let found = self.readable(context, query).await?;
         match (found.as_slice(), whole) {
             ([only], _) => Ok(Found::Message(only.clone())),

@@ -140,12 +140,19 @@ pub(super) fn status(address: &Address, status: u16, location: Option<&str>, bod
 fn said(address: &Address, body: &str) -> String {
     let refusal = serde_json::from_str(body).ok().and_then(|message| Refusal::of(&message));
     let text = refusal.map_or_else(|| body.trim().to_string(), |refusal| refusal.message);
-    // A page for people has nothing to say here that the status does not.
-    let is_page = text.starts_with('<');
-    match text.is_empty() || is_page {
+    let text = if text.starts_with('<') { words_of_page(&text) } else { text };
+    match text.is_empty() {
         true => String::new(),
         false => format!(": {}", shortened(&address.hidden(&text))),
     }
+}
+
+/// The beginning of what a page for people says, which tells mostly who is there.
+fn words_of_page(page: &str) -> String {
+    const MOST: usize = 120;
+    let text: Vec<&str> = page.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    let words = text.join(" ");
+    words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MOST).collect()
 }
 
 /// Somebody answers who is no MCP server.

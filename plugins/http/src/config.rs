@@ -155,7 +155,7 @@ impl Section {
                 ErrorKind::Denied,
                 format!("{} can be reached from other machines, and no token is configured", self.address),
             )
-            .help("set `token_file` in the section of this plugin, and put TLS before it; or listen on 127.0.0.1"));
+            .help("set `token` or `token_file` in the section of this plugin, and put TLS before it; or listen on 127.0.0.1"));
         }
         let hosts = self.hosts.iter().map(|text| HostName::configured(text));
         let origins = self.origins.iter().map(|text| Origin::configured(text));

@@ -30,8 +30,14 @@ pub(crate) fn foreign(agent: &AgentName) -> Option<String> {
 /// The own name comes first, since that is what commands take. The other one can hold anything, so that it is quoted unless
 /// it is a plain word: nobody's name may look like the rest of a line.
 pub(crate) fn shown(agent: &AgentName) -> String {
+    shown_as(agent, None)
+}
+
+/// The same; `display` is how the agent itself wants to be called, if it has said so: `greendog (GreenDog)`.
+pub(crate) fn shown_as(agent: &AgentName, display: Option<&str>) -> String {
     let plain = |name: &str| name.chars().all(|c| c.is_alphanumeric() || "-_/.:@".contains(c));
-    match foreign(agent) {
+    let display = display.filter(|name| *name != agent.as_str()).map(String::from);
+    match display.or_else(|| foreign(agent)) {
         None => agent.to_string(),
         Some(name) if plain(&name) => format!("{agent} ({name})"),
         Some(name) => format!("{agent} ({name:?})"),

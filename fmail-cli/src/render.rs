@@ -142,7 +142,7 @@ pub(crate) fn agent_row(agent: &AgentView, now: Timestamp) -> [String; 3] {
         (Some(text), AgentState::Active) => on_one_line(text),
         (Some(text), state) => format!("{}: {}", state.as_str(), on_one_line(text)),
     };
-    [names::shown(&agent.name), last_seen, status]
+    [names::shown_as(&agent.name, agent.profile.display.as_deref()), last_seen, status]
 }
 
 #[cfg(test)]

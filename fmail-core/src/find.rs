@@ -1,4 +1,4 @@
-//! Which message is meant: by its whole id, or by the end of it.
+//! Which message is meant: by its whole id, by the end of it, or by its number.
 
 use std::sync::Arc;
 
@@ -7,6 +7,8 @@ use futures::StreamExt;
 
 use crate::Operations;
 
+/// How many digits stand behind the last hyphen of an id.
+const LAST_PART: usize = 4;
 /// How many candidates an error lists.
 const SHOWN: usize = 10;
 
@@ -31,12 +33,17 @@ impl Operations {
     /// The same, for callers that can do with an id that is not here.
     pub(crate) async fn look_for(&self, context: &Context, text: &str) -> Result<Found> {
         let text = text.trim();
-        let query = match text.parse::<MessageId>() {
-            Ok(id) => Query { ids: [id].into(), ..Query::default() },
-            Err(error) if !is_short_form(text) => return Err(error),
-            Err(_) => Query { id_suffix: Some(text.into()), order: Order::Descending, ..Query::default() },
+        let (whole, number) = (text.parse::<MessageId>(), numbered(text));
+        let query = match (&whole, number) {
+            (Ok(id), _) => Query { ids: [*id].into(), ..Query::default() },
+            (Err(_), Some(id)) => Query { ids: [id].into(), ..Query::default() },
+            (Err(_), None) if is_short_form(text) => {
+                Query { id_suffix: Some(text.into()), order: Order::Descending, ..Query::default() }
+            }
+            (Err(error), None) => return Err(error.clone()),
         };
-        let whole = query.ids.first().copied();
+        // A number that no message has is no id of one that is elsewhere: it is more likely a typing error.
+        let whole = whole.ok();
         let found = self.readable(context, query).await?;
         match (found.as_slice(), whole) {
             ([only], _) => Ok(Found::Message(only.clone())),
@@ -64,6 +71,12 @@ impl Operations {
         }
         Ok(found)
     }
+}
+
+/// The message with this number, by which clients of MCP know it. Digits alone that could be the end of an id are none.
+fn numbered(text: &str) -> Option<MessageId> {
+    let digits = text.len() > LAST_PART && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).and_then(MessageId::from_number)
 }
 
 /// Digits and hyphens, fewer than an id has. Anything else is a mistake and not a search.

@@ -36,5 +36,5 @@ pub use plugin::{
 pub use project::{Project, RootReason};
 pub use registry::PluginKind;
 pub use route::Route;
-pub use secrets::CertificateFiles;
+pub use secrets::{CertificateFiles, token_file};
 pub use trust::{Standing, TrustNotes, Trusted};

@@ -30,7 +30,7 @@ impl TcpSettings {
         match (self.token.0.as_str(), self.token_file.as_str()) {
             ("", "") => Ok(None),
             (token, "") => Ok(Some(token.to_string())),
-            ("", file) => token_in(&expanded(file, "mail.tcp.token_file", environment)?).map(Some),
+            ("", file) => token_file(file, "mail.tcp.token_file", environment).map(Some),
             _ => Err(Error::new(
                 ErrorKind::InvalidConfig,
                 "`mail.tcp.token` and `mail.tcp.token_file` are both set, and only one of them may",
@@ -66,6 +66,11 @@ impl TcpSettings {
     }
 }
 
+/// The token in a file that the setting `key` names. It has to be the user's own and nobody else's to read.
+pub fn token_file(file: &str, key: &str, environment: &Environment) -> Result<String> {
+    token_in(&expanded(file, key, environment)?, key)
+}
+
 /// Who may be able to read a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
@@ -83,8 +88,7 @@ fn expanded(path: &str, key: &str, environment: &Environment) -> Result<PathBuf>
     }
 }
 
-fn token_in(path: &Path) -> Result<String> {
-    let key = "mail.tcp.token_file";
+fn token_in(path: &Path, key: &str) -> Result<String> {
     let bytes = read(path, key, Who::OwnerOnly)?;
     let text = String::from_utf8(bytes).map_err(|_| unusable(path, key, "it is not UTF-8 text"))?;
     let token = text.trim();

@@ -331,6 +331,9 @@ fn a_project_that_is_gone_is_left_out_and_told_once() {
     }
     let told = machine.told();
     assert!(told.lines().count() == 1 && told.contains(&app.slug) && told.contains("home/app"), "{told}");
+    // And it says how to be told no more.
+    let file = machine.data().join(format!("projects/{}.json", app.slug));
+    assert!(told.contains(&format!("to forget it, remove {}", file.display())), "{told}");
     assert_eq!(machine.find("app", false).unwrap_err().kind(), ErrorKind::InvalidProject);
     let again = machine.create("app");
     assert!(again.new && again.slug == app.slug);
@@ -359,8 +362,40 @@ fn a_directory_that_appears_where_a_key_was_is_told_and_both_stay() {
     let directory = machine.create("later");
     assert_eq!(directory.root, machine.place.path("home/later"));
     assert!(directory.slug != key.slug && machine.told().contains(&key.slug), "{}", machine.told());
+    assert!(machine.told().contains("served from its directory now"), "{}", machine.told());
     assert_eq!(machine.catalogue().hosted().unwrap().len(), 2);
     assert_eq!(machine.find(&key.root, false).unwrap().slug, key.slug);
+}
+
+#[test]
+fn an_allowed_root_itself_becomes_no_project_unless_its_owner_made_it_one() {
+    let mut machine = Machine::new();
+    let home = machine.place.path("home");
+    machine.place.dir("home/x1");
+    let before = machine.everything();
+    let error = machine.find("", true).unwrap_err();
+    assert!(error.kind() == ErrorKind::Denied && error.to_string().contains("fmail init"), "{error}");
+    // Nor because a program was started there.
+    machine.served.push(home.clone());
+    assert!(machine.find("", true).is_err());
+    assert_eq!(machine.everything(), before);
+    assert_eq!(machine.create("x1").root, home.join("x1"));
+    machine.place.dir("home/.fmail");
+    machine.place.dir("home/x2");
+    assert_eq!(machine.create("").root, home);
+    assert_eq!(machine.create("x2").root, home, "as the command line finds it");
+}
+
+#[test]
+fn a_project_outside_of_the_roots_is_not_said_to_be_missing() {
+    let machine = Machine::new();
+    machine.place.dir("outside/app/.fmail");
+    let outside = machine.place.path("outside/app");
+    let error = machine.find(&outside, false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidProject);
+    let text = error.to_string();
+    assert!(text.contains("not below an allowed root") && text.contains(outside.to_str().unwrap()), "{text}");
+    assert!(error.help_text().unwrap().contains("mail.projects.roots"));
 }
 
 #[test]

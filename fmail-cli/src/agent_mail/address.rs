@@ -9,6 +9,7 @@ use fmail_api::{Error, ErrorKind, Result, parse_duration};
 use fmail_host::Environment;
 use ureq::http::Uri;
 
+use super::configured::Configured;
 use crate::output::note;
 
 /// The variables of the contract.
@@ -16,7 +17,7 @@ const BASE_VARIABLE: &str = "AGENT_MAIL_BASE_URL";
 const PATH_VARIABLE: &str = "AGENT_MAIL_PATH";
 pub(crate) const TOKEN_VARIABLE: &str = "AGENT_MAIL_BEARER_TOKEN";
 
-const BASE: &str = "http://127.0.0.1:8765";
+pub(super) const BASE: &str = "http://127.0.0.1:8765";
 const PATH: &str = "/mcp/";
 
 /// A shorter text is not looked for in what a server says: it would be found in innocent words.
@@ -26,11 +27,11 @@ const TELLING: usize = 8;
 // A token has no flag of its own: every user of the machine can read the arguments of a process.
 #[derive(Args)]
 pub(crate) struct ServerFlags {
-    /// The server [env: AGENT_MAIL_BASE_URL] [default: http://127.0.0.1:8765]
+    /// The server [env: AGENT_MAIL_BASE_URL] [default: that of the plugin http in your configuration, http://127.0.0.1:8765 without one]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 
-    /// The path of its MCP endpoint [env: AGENT_MAIL_PATH] [default: /mcp/]
+    /// The path of its MCP endpoint [env: AGENT_MAIL_PATH] [default: the same, /mcp/]
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 
@@ -90,10 +91,18 @@ pub(crate) struct Address {
 pub(crate) struct Token(String);
 
 impl Address {
-    /// The server that flags and environment mean.
-    pub(crate) fn of(flags: &ServerFlags, environment: &Environment) -> Result<Address> {
-        let url = endpoint(flags, environment)?;
-        let token = Token::of(flags, environment)?;
+    /// The server that flags and environment mean; without them that of the configuration, with its token. A server that
+    /// is named otherwise never gets that token.
+    pub(crate) fn of(flags: &ServerFlags, environment: &Environment, set: &[String]) -> Result<Address> {
+        let configured = configured(flags, environment, set)?;
+        let url = url(flags, environment, configured.as_ref())?;
+        let token = match (Token::of(flags, environment)?, &configured) {
+            (None, Some(configured)) => {
+                let found = configured.token(environment)?;
+                found.map(|(text, from)| Token::checked(&text, &from)).transpose()?
+            }
+            (token, _) => token,
+        };
         Ok(Address { url, token })
     }
 
@@ -127,14 +136,39 @@ impl Address {
     }
 }
 
+/// Where a server is, for somebody else's configuration.
+pub(crate) struct Endpoint {
+    /// The whole address.
+    pub(crate) url: String,
+    /// The configuration says that it wants a token.
+    pub(crate) wants_token: bool,
+}
+
+impl Endpoint {
+    /// The one that flags and environment mean; without them that of the configuration.
+    pub(crate) fn of(flags: &ServerFlags, environment: &Environment, set: &[String]) -> Result<Endpoint> {
+        let configured = configured(flags, environment, set)?;
+        let wants_token = configured.as_ref().is_some_and(Configured::wants_token);
+        Ok(Endpoint { url: url(flags, environment, configured.as_ref())?, wants_token })
+    }
+}
+
+/// The server of the configuration, unless another one is named.
+fn configured(flags: &ServerFlags, environment: &Environment, set: &[String]) -> Result<Option<Configured>> {
+    let named = flags.url.is_some() || environment.var(BASE_VARIABLE).is_some_and(|base| !base.is_empty());
+    if named { Ok(None) } else { Configured::find(environment, set) }
+}
+
 /// The address of the endpoint: base and path, the path with a slash at both ends.
-pub(crate) fn endpoint(flags: &ServerFlags, environment: &Environment) -> Result<String> {
-    let (base, from) = chosen(flags.url.as_deref(), "--url", BASE_VARIABLE, BASE, environment);
+fn url(flags: &ServerFlags, environment: &Environment, configured: Option<&Configured>) -> Result<String> {
+    let default = configured.map_or(BASE, |configured| &configured.base);
+    let (base, from) = chosen(flags.url.as_deref(), "--url", BASE_VARIABLE, default, environment);
     let base = checked(base).map_err(|why| {
         Error::new(ErrorKind::InvalidConfig, format!("{from} is not the address of a server: {why}"))
             .help(format!("write it as {BASE}"))
     })?;
-    let (path, from) = chosen(flags.path.as_deref(), "--path", PATH_VARIABLE, PATH, environment);
+    let default = configured.and_then(|configured| configured.path.as_deref()).unwrap_or(PATH);
+    let (path, from) = chosen(flags.path.as_deref(), "--path", PATH_VARIABLE, default, environment);
     let path = path.trim().trim_matches('/');
     let odd = |c: char| !c.is_ascii_graphic() || matches!(c, '?' | '#' | '"' | '<' | '>' | '\\');
     if path.contains(odd) {
@@ -149,7 +183,7 @@ fn chosen<'a>(
     flag: Option<&'a str>,
     flag_name: &'static str,
     variable: &'static str,
-    default: &'static str,
+    default: &'a str,
     environment: &'a Environment,
 ) -> (&'a str, &'static str) {
     let set = || environment.var(variable).filter(|value| !value.is_empty()).map(|value| (value, variable));
@@ -165,6 +199,10 @@ fn checked(base: &str) -> Result<&str, String> {
     }
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
         return Err(format!("it holds a name or a password; a token goes into {TOKEN_VARIABLE}"));
+    }
+    let port = uri.authority().and_then(|authority| authority.as_str().rsplit_once(':')).map(|(_, port)| port);
+    if port.is_some_and(|port| !port.ends_with(']') && port.parse::<u16>().is_err()) {
+        return Err(format!("`{}` has a port that is none; there are those up to 65535", base.escape_debug()));
     }
     if base.contains(['?', '#']) {
         return Err(format!("`{}` has more than a host and a path", base.escape_debug()));
@@ -183,13 +221,17 @@ impl Token {
             (None, Some(token)) if !token.trim().is_empty() => (token.to_string(), TOKEN_VARIABLE.to_string()),
             (None, _) => return Ok(None),
         };
+        Token::checked(&text, &from).map(Some)
+    }
+
+    fn checked(text: &str, from: &str) -> Result<Token> {
         let token = text.trim();
         if token.is_empty() || !token.chars().all(|c| c.is_ascii_graphic()) {
             // Without the token: an error goes to logs.
             return Err(Error::new(ErrorKind::InvalidConfig, format!("what is in {from} cannot be a token"))
                 .help("a token is one line of letters, digits and punctuation"));
         }
-        Ok(Some(Token(token.to_string())))
+        Ok(Token(token.to_string()))
     }
 
     /// The header that shows it.
@@ -214,7 +256,7 @@ mod tests {
     fn the_address_is_base_and_path_with_a_slash_at_its_end() {
         let check = |base: &str, path: &str, expect: &str| {
             let environment = environment(&[(BASE_VARIABLE, base), (PATH_VARIABLE, path)]);
-            assert_eq!(endpoint(&none(), &environment).unwrap(), expect);
+            assert_eq!(url(&none(), &environment, None).unwrap(), expect);
         };
         check("", "", "http://127.0.0.1:8765/mcp/");
         check("http://localhost:1/", "api", "http://localhost:1/api/");
@@ -222,26 +264,35 @@ mod tests {
         check("http://[::1]:8765", "/", "http://[::1]:8765/");
         let flags = ServerFlags { url: Some("http://a:1".into()), path: Some("/x/y".into()), token_file: None };
         let environment = environment(&[(BASE_VARIABLE, "http://b"), (PATH_VARIABLE, "/z/")]);
-        assert_eq!(endpoint(&flags, &environment).unwrap(), "http://a:1/x/y/", "a flag wins");
+        assert_eq!(url(&flags, &environment, None).unwrap(), "http://a:1/x/y/", "a flag wins");
     }
 
     #[test]
     fn what_is_no_address_is_refused_and_a_password_is_not_repeated() {
-        for base in ["127.0.0.1:8765", "ftp://a", "http://", "http://a b", "http://a/?x", "http://a/#x", "unix:/x"] {
-            let error = endpoint(&none(), &environment(&[(BASE_VARIABLE, base)])).unwrap_err();
+        for base in [
+            "127.0.0.1:8765",
+            "ftp://a",
+            "http://",
+            "http://a b",
+            "http://a/?x",
+            "http://a/#x",
+            "unix:/x",
+            "http://a:99999",
+        ] {
+            let error = url(&none(), &environment(&[(BASE_VARIABLE, base)]), None).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{base}");
             assert!(error.to_string().contains(BASE_VARIABLE), "{error}");
         }
-        let error = endpoint(&none(), &environment(&[(BASE_VARIABLE, "http://me:secret@a")])).unwrap_err();
+        let error = url(&none(), &environment(&[(BASE_VARIABLE, "http://me:secret@a")]), None).unwrap_err();
         assert!(!format!("{error:?}").contains("secret"));
         for path in ["/a b/", "/a?b", "/a#b", "/ä/"] {
-            assert!(endpoint(&none(), &environment(&[(PATH_VARIABLE, path)])).is_err(), "{path}");
+            assert!(url(&none(), &environment(&[(PATH_VARIABLE, path)]), None).is_err(), "{path}");
         }
     }
 
     #[test]
     fn a_token_is_one_word_and_is_never_told() {
-        let told = |value: &str| Address::of(&none(), &environment(&[(TOKEN_VARIABLE, value)]));
+        let told = |value: &str| Address::of(&none(), &environment(&[(TOKEN_VARIABLE, value)]), &[]);
         assert!(told(" ").unwrap().token.is_none());
         let address = told("s3cret-token\n").unwrap();
         assert_eq!(address.token.as_ref().unwrap().header(), "Bearer s3cret-token");

@@ -48,6 +48,8 @@ impl Refusal {
             Value::Null => {}
             Value::String(more) if more.is_empty() => {}
             Value::String(more) => text.push_str(&format!(" ({more})")),
+            // It says the same once more, for programs.
+            more if more["error"]["message"] == error["message"] => {}
             more => text.push_str(&format!(" ({more})")),
         }
         Some(Refusal { code: error["code"].as_i64().unwrap_or_default(), message: text })
@@ -156,6 +158,8 @@ mod tests {
             "refused no (why)"
         );
         assert_eq!(meant(json!({"id": "7", "error": {"code": 0, "message": "no", "data": ""}})), "refused no");
+        let repeated = json!({"code": 0, "message": "no", "data": {"uri": "x", "error": {"message": "no"}}});
+        assert_eq!(meant(json!({"id": "7", "error": repeated})), "refused no");
     }
 
     #[track_caller]

@@ -73,6 +73,14 @@ fn lost(url: &str, error: &io::Error) -> Failed {
     if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
         return unencrypted(url, error);
     }
+    let text = error.to_string();
+    // The resolver has no kind of its own for a name that nobody has.
+    if text.contains("failed to lookup address") {
+        return Failed::before(
+            unavailable(format!("the name of the host in {url} is not known: {text}"))
+                .help("look at AGENT_MAIL_BASE_URL, and at the network"),
+        );
+    }
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Failed::before(
             unavailable(format!("nobody listens at {url}"))
@@ -132,10 +140,19 @@ pub(super) fn status(address: &Address, status: u16, location: Option<&str>, bod
 fn said(address: &Address, body: &str) -> String {
     let refusal = serde_json::from_str(body).ok().and_then(|message| Refusal::of(&message));
     let text = refusal.map_or_else(|| body.trim().to_string(), |refusal| refusal.message);
+    let text = if text.starts_with('<') { words_of_page(&text) } else { text };
     match text.is_empty() {
         true => String::new(),
         false => format!(": {}", shortened(&address.hidden(&text))),
     }
+}
+
+/// The beginning of what a page for people says, which tells mostly who is there.
+fn words_of_page(page: &str) -> String {
+    const MOST: usize = 120;
+    let text: Vec<&str> = page.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    let words = text.join(" ");
+    words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MOST).collect()
 }
 
 /// Somebody answers who is no MCP server.

@@ -6,9 +6,10 @@
 mod address;
 mod answer;
 mod client;
+mod configured;
 mod events;
 mod exchange;
 mod failure;
 
-pub(crate) use address::{Address, PatienceFlag, ServerFlags, TOKEN_VARIABLE, endpoint};
+pub(crate) use address::{Address, Endpoint, PatienceFlag, ServerFlags, TOKEN_VARIABLE};
 pub(crate) use client::Client;

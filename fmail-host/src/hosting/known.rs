@@ -74,7 +74,12 @@ impl KnownProjects {
 
     /// What is remembered under a slug.
     pub fn named(&self, slug: &str) -> Result<Option<Known>> {
-        self.read(&self.directory.join(format!("{}.{EXTENSION}", file_name(slug))))
+        self.read(&self.file(slug))
+    }
+
+    /// The file in which a project of this slug is remembered.
+    pub fn file(&self, slug: &str) -> PathBuf {
+        self.directory.join(format!("{}.{EXTENSION}", file_name(slug)))
     }
 
     /// What is remembered of a project, from now on if it was not; and whether that is new.

@@ -100,7 +100,12 @@ impl Catalogue {
         let new = match (exists(&project)?, create) {
             (false, false) => return Err(self.missing(&place.key)),
             // Whoever made the directory may have been killed before it was a project.
-            (there, true) if !there || !project.has_record() => self.create(&project)?,
+            (there, true) if !there || !project.has_record() => {
+                if !there {
+                    self.may_begin(&place.key, &project)?;
+                }
+                self.create(&project)?
+            }
             _ => false,
         };
         let known = match known {
@@ -122,7 +127,12 @@ impl Catalogue {
                 Ok(project) => found.push(project),
                 Err(error) => {
                     let (slug, key) = (&known.slug, &known.key);
-                    self.tell(NoticeKind::Other, format!("the project {slug} ({key}) is left out: {error}"));
+                    let file = self.known.file(slug);
+                    let text = format!(
+                        "the project {slug} ({key}) is left out: {error}; to forget it, remove {}",
+                        file.display()
+                    );
+                    self.tell(NoticeKind::Other, text);
                 }
             }
         }
@@ -199,6 +209,19 @@ impl Catalogue {
         Project::of_key(self.keys.join(file_name(&known.slug)), hashed(&known.key))
     }
 
+    /// Refuses a project that would take in everything below an allowed root, such as the whole home: whoever asked meant
+    /// one directory, and every other one would be that project from then on.
+    fn may_begin(&self, key: &str, project: &Project) -> Result<()> {
+        if !self.roots.is_one(&project.root) {
+            return Ok(());
+        }
+        let what = format!(
+            "{key} is itself an allowed root, and a project there would be that of every directory below it; use a \
+             directory below it, or run `fmail init` there yourself"
+        );
+        Err(Error::new(ErrorKind::Denied, what))
+    }
+
     /// Creates a project; false when somebody else did so at the same time.
     fn create(&self, project: &Project) -> Result<bool> {
         if project.root.starts_with(&self.keys) {
@@ -232,8 +255,10 @@ impl Catalogue {
             && let Some(before) = self.known.get(Kind::Key, key)?
         {
             let (slug, root) = (before.slug, self.keys.display());
-            let text =
-                format!("{key} was a key before it was a directory: its mail of that time stays in {root}/{slug}");
+            let text = format!(
+                "{key} is served from its directory now; what was sent while it was not one below an allowed root stays \
+                 in {root}/{slug}"
+            );
             self.tell(NoticeKind::Other, text);
         }
         Ok(known)
@@ -257,8 +282,25 @@ impl Catalogue {
     }
 
     fn missing(&self, key: &str) -> Error {
+        if let Some(root) = self.beyond(key) {
+            let what = format!(
+                "the project in {} is not below an allowed root, so it is not served here; allowed are {}",
+                root.display(),
+                self.roots.shown()
+            );
+            return Error::new(ErrorKind::InvalidProject, what)
+                .help("put a directory above it into mail.projects.roots of your own configuration");
+        }
         Error::new(ErrorKind::InvalidProject, format!("there is no project for {key}"))
             .help("create it first: `fmail init` in that directory, or ensure_project")
+    }
+
+    /// Where the command line finds a project for this path, although no client may use it there.
+    fn beyond(&self, key: &str) -> Option<PathBuf> {
+        let directory = fs::canonicalize(key).ok().filter(|path| path.is_dir() && !self.roots.allow(path))?;
+        let from_there = Environment { cwd: directory, ..self.environment.clone() };
+        let project = Project::discover(&from_there).ok()?;
+        exists(&project).unwrap_or_default().then_some(project.root)
     }
 
     fn tell(&self, kind: NoticeKind, text: String) {

@@ -12,7 +12,10 @@ use crate::{Environment, Settings};
 
 /// The directories that the operator allowed.
 #[derive(Debug, Clone)]
-pub struct AllowedRoots(Vec<PathBuf>);
+pub struct AllowedRoots {
+    configured: Vec<PathBuf>,
+    served: Vec<PathBuf>,
+}
 
 impl AllowedRoots {
     /// What `mail.projects.roots` says, and what is served anyway.
@@ -21,7 +24,17 @@ impl AllowedRoots {
     pub fn new(environment: &Environment, settings: &Settings, served: &[PathBuf]) -> Self {
         let home = environment.home().filter(|home| home.parent().is_some());
         let configured = settings.mail.projects.roots.iter().map(|root| under_home(root, home.as_ref()));
-        AllowedRoots(configured.filter(|root| root.is_absolute()).chain(served.iter().cloned()).collect())
+        AllowedRoots { configured: configured.filter(|root| root.is_absolute()).collect(), served: served.to_vec() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.configured.iter().chain(&self.served)
+    }
+
+    /// Whether a directory, named without links, is one that the configuration names. What is served is a project already,
+    /// or the directory in which somebody started us.
+    pub fn is_one(&self, directory: &Path) -> bool {
+        self.configured.iter().filter_map(|root| fs::canonicalize(root).ok()).any(|root| directory == root)
     }
 
     /// The directory that the path is, without links, if it is one at or below an allowed root. A link that leads out of
@@ -34,7 +47,7 @@ impl AllowedRoots {
             Ok(directory) if directory.is_dir() && self.allow(&directory) => Ok(Some(directory)),
             Ok(_) => Ok(None),
             Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename) => Ok(None),
-            Err(_) if !self.0.iter().any(|root| path.starts_with(root)) => Ok(None),
+            Err(_) if !self.all().any(|root| path.starts_with(root)) => Ok(None),
             Err(error) => Err(Error::io(format_args!("cannot look at {key}"), &error)),
         }
     }
@@ -42,12 +55,12 @@ impl AllowedRoots {
     /// Whether a directory, named without links, is at or below one of them. They are looked at anew each time: one may be
     /// mounted or replaced while a daemon runs.
     pub fn allow(&self, directory: &Path) -> bool {
-        self.0.iter().filter_map(|root| fs::canonicalize(root).ok()).any(|root| directory.starts_with(root))
+        self.all().filter_map(|root| fs::canonicalize(root).ok()).any(|root| directory.starts_with(root))
     }
 
     /// The directories, for a sentence.
     pub fn shown(&self) -> String {
-        let all: Vec<String> = self.0.iter().map(|root| root.display().to_string()).collect();
+        let all: Vec<String> = self.all().map(|root| root.display().to_string()).collect();
         if all.is_empty() { "none".into() } else { all.join(", ") }
     }
 }

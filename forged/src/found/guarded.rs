@@ -33,8 +33,12 @@ impl Guarded {
         if place(&self.directory).is_ok_and(|now| now == self.place) {
             return Ok(());
         }
-        self.lost.send_replace(true);
-        Err(gone(&self.directory))
+        let error = gone(&self.directory);
+        // Said once: it is looked at every few seconds, and stays gone.
+        if !self.lost.send_replace(true) {
+            tracing::warn!(%error, "a project is gone");
+        }
+        Err(error)
     }
 
     /// Whether a look has shown that it is gone.

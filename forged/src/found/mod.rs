@@ -112,14 +112,17 @@ impl Found {
         if let Some(client) = slot.client(&place) {
             return Ok(client);
         }
-        if let Some(lost) = place.take() {
+        let lost = place.take();
+        let was_lost = lost.is_some();
+        if let Some(lost) = lost {
             lost.close().await;
         }
         let permit = self.permit()?;
         let shown = root.clone();
         let mut open = blocking(move || Open::new(&catalogue, &root)).await?;
         open.permit = Some(permit);
-        tracing::info!(root = %shown.display(), project = open.client.project_id, "serving, found by its path");
+        let how = if was_lost { "serving again what was gone" } else { "serving, found by its path" };
+        tracing::info!(root = %shown.display(), project = open.client.project_id, "{how}");
         Ok(place.insert(open).client.clone())
     }
 
@@ -162,9 +165,8 @@ impl Found {
         let guards = self.each_open(|open| open.guarded.clone());
         drop(spawn_blocking(move || {
             for guarded in guards {
-                if let Err(error) = guarded.check() {
-                    tracing::warn!(%error, "a project is gone");
-                }
+                // Who uses it hears of it, and so does the log.
+                let _ = guarded.check();
             }
         }));
     }

@@ -358,3 +358,45 @@ fn without_a_place_to_remember_projects_every_request_says_so() {
         assert!(found.hosted().await.is_err() && found.open(Path::new("/app")).await.is_err());
     });
 }
+
+/// What is logged on this thread while something runs.
+fn logged(run: impl FnOnce()) -> String {
+    let written: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let log = Written(written.clone());
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || log.clone()).finish();
+    tracing::subscriber::with_default(subscriber, run);
+    String::from_utf8(relock(&written).clone()).unwrap()
+}
+
+#[derive(Clone)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        relock(&self.0).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn that_a_project_is_gone_is_logged_once() {
+    let home = Home::new();
+    let root = home.directory("app");
+    fs::create_dir(root.join(".fmail")).unwrap();
+    let mut environment = home.environment();
+    environment.cwd = root.clone();
+    let guarded = Guarded::new(&fmail_host::Project::discover(&environment).unwrap()).unwrap();
+    let log = logged(|| {
+        guarded.check().unwrap();
+        fs::remove_dir(root.join(".fmail")).unwrap();
+        for _ in 0..3 {
+            guarded.check().unwrap_err();
+        }
+    });
+    assert_eq!(log.matches("a project is gone").count(), 1, "{log}");
+    assert!(log.contains("WARN") && log.contains("app/.fmail"), "{log}");
+}

@@ -1,6 +1,7 @@
 //! The section of the configuration.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fmail_mcp::Profile;
@@ -9,6 +10,7 @@ use serde::Deserialize;
 
 use crate::host_name::HostName;
 use crate::origin::Origin;
+use crate::token;
 
 /// What the section may hold.
 pub const SCHEMA: &str = r#"{
@@ -29,6 +31,10 @@ pub const SCHEMA: &str = r#"{
         "token": {
             "type": "string", "format": "secret", "minLength": 32,
             "description": "what a client proves with `Authorization: Bearer <token>`; needed beyond this machine"
+        },
+        "token_file": {
+            "type": "string", "format": "path", "minLength": 1,
+            "description": "a file with that token, of the user's own and of mode 0600; one of the two keys may be set"
         },
         "hosts": {
             "type": "array", "items": {"type": "string", "format": "address"}, "default": [],
@@ -83,6 +89,8 @@ pub struct Section {
     #[serde(default)]
     token: Option<String>,
     #[serde(default)]
+    token_file: Option<PathBuf>,
+    #[serde(default)]
     hosts: Vec<String>,
     #[serde(default)]
     origins: Vec<String>,
@@ -131,12 +139,23 @@ pub struct Config {
 impl Section {
     /// Understands it, for this role. Beyond this machine nothing is served that everybody could use.
     pub fn checked(self, role: Role) -> Result<Config> {
-        if role != Role::Client && !self.address.ip().is_loopback() && self.token.is_none() {
+        let token = match (self.token, &self.token_file) {
+            (Some(_), Some(_)) => {
+                return Err(Error::new(
+                    ErrorKind::InvalidConfig,
+                    "`token` and `token_file` are both set, and only one of them may",
+                )
+                .help("remove one of them; `fmail config show --origin` says where each comes from"));
+            }
+            (None, Some(file)) => Some(token::in_file(file)?),
+            (token, None) => token,
+        };
+        if role != Role::Client && !self.address.ip().is_loopback() && token.is_none() {
             return Err(Error::new(
                 ErrorKind::Denied,
                 format!("{} can be reached from other machines, and no token is configured", self.address),
             )
-            .help("set `token` in the section of this plugin, and put TLS before it; or listen on 127.0.0.1"));
+            .help("set `token` or `token_file` in the section of this plugin, and put TLS before it; or listen on 127.0.0.1"));
         }
         let hosts = self.hosts.iter().map(|text| HostName::configured(text));
         let origins = self.origins.iter().map(|text| Origin::configured(text));
@@ -148,7 +167,7 @@ impl Section {
                 Word::Standard => Profile::Standard,
                 Word::Full => Profile::Full,
             },
-            token: self.token,
+            token,
             hosts: hosts.collect::<Result<_>>()?,
             origins: origins.collect::<Result<_>>()?,
             max_body_bytes: self.max_body_bytes,

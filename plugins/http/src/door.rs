@@ -132,6 +132,10 @@ fn proved(config: &Config, path: &str, headers: &HeaderMap) -> Result<(), Refusa
     let (message, challenge) = match token::check(token, shown) {
         Ok(()) => return Ok(()),
         Err(Wrong::Missing) => ("a token is needed", r#"Bearer realm="fmail""#),
+        Err(Wrong::Form) => (
+            "the header Authorization is not `Bearer` and a token, once",
+            r#"Bearer realm="fmail", error="invalid_token""#,
+        ),
         Err(Wrong::Other) => {
             ("the token is not the one that is configured", r#"Bearer realm="fmail", error="invalid_token""#)
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::header::{ALLOW, HeaderValue};
 use axum::http::{HeaderMap, Response, StatusCode};
 use fmail_mcp::Peer;
 use fmail_plugin::Error;
@@ -17,7 +18,7 @@ use crate::connection::Link;
 use crate::events::{self, Streaming};
 use crate::front::{Front, not_allowed};
 use crate::media::{self, Accepts};
-use crate::refusal::{Form, Refusal};
+use crate::refusal::{Form, Refusal, code};
 use crate::standard_headers::{SESSION, STATELESS, protocol, single};
 
 /// A session's name has at most so many characters.
@@ -47,7 +48,12 @@ pub fn named(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
 /// Opens the stream of a session: what the server says by itself.
 pub fn listen(front: &Front, link: Link, request: &Request) -> Response<Body> {
     if !Accepts::of(request.headers()).events {
-        return not_allowed(request.method(), "GET, POST, DELETE").answer(Form::JsonRpc);
+        let error = Error::invalid("a GET here opens a stream of events, and the request does not accept one")
+            .help("send `Accept: text/event-stream`, or POST a message of MCP");
+        // As the specification has it for a GET that is given no stream.
+        return Refusal::new(StatusCode::METHOD_NOT_ALLOWED, code::REFUSED, error)
+            .header(ALLOW, HeaderValue::from_static("GET, POST, DELETE"))
+            .answer(Form::JsonRpc);
     }
     let (session, protocol) = match (named(request.headers()), protocol(request.headers(), &Value::Null)) {
         (Ok(session), Ok(protocol)) => (session, protocol),

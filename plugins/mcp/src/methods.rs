@@ -126,9 +126,14 @@ async fn call(visit: &Visit, profile: Profile, params: &mut Map<String, Value>) 
 
 fn unknown_tool(profile: Profile, name: &str) -> CallToolResult {
     let alike = near(name, tools::offered(profile).map(|tool| tool.name));
-    let hint = match alike.first() {
-        Some(near) => format!(". Did you mean: {near}?"),
-        None => String::new(),
+    let hint = match (tools::offered(Profile::Full).find(|tool| tool.name == name), alike.first()) {
+        (Some(tool), _) => format!(
+            ". This server does not offer it: it belongs to the profile `{}`, which `profile` in the section of the plugin \
+             http chooses, or `fmail mcp serve --stdio --profile`",
+            tool.offered.name()
+        ),
+        (None, Some(near)) => format!(". Did you mean: {near}?"),
+        (None, None) => String::new(),
     };
     CallToolResult::error(vec![ContentBlock::text(format!("Unknown tool: {}{hint}", shown(name)))])
 }

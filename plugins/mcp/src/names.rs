@@ -15,10 +15,15 @@ use crate::visit::Project;
 /// So many agents are named when somebody asks for one that is not there.
 const NAMED: usize = 5;
 
+/// The name alone: without blanks around it, and without the sign that stands before names on the command line.
+pub(crate) fn bare(text: &str) -> &str {
+    let name = text.trim();
+    name.strip_prefix('@').unwrap_or(name)
+}
+
 /// The agent that a client calls by this name.
 pub(crate) fn agent(argument: &str, text: &str) -> Result<AgentName> {
-    let name = text.trim();
-    let name = name.strip_prefix('@').unwrap_or(name);
+    let name = bare(text);
     let wrong = |why: &str| {
         Failure::argument(format!("{argument} '{}' cannot be the name of an agent: {why}", shown(text)))
             .with("argument", argument)
@@ -34,7 +39,10 @@ pub(crate) fn agent(argument: &str, text: &str) -> Result<AgentName> {
     if made_up {
         return Err(wrong("names like anon-123 belong to callers without a name."));
     }
-    AgentName::from_display(name).map_err(|error| wrong(&format!("{}.", error.message())))
+    AgentName::from_display(name).map_err(|error| {
+        let help = error.help_text().map(|help| format!("; {help}")).unwrap_or_default();
+        wrong(&format!("{}{help}.", error.message()))
+    })
 }
 
 /// The name that an agent is shown by.
@@ -142,6 +150,7 @@ mod tests {
         {
             assert!(agent("name", text).unwrap_err().message().contains(why), "{text:?}");
         }
-        assert!(agent("name", &"a".repeat(101)).unwrap_err().message().contains("too long"));
+        let long = agent("name", &"a".repeat(101)).unwrap_err();
+        assert!(long.message().contains("too long") && long.message().contains("100 characters"), "{}", long.message());
     }
 }

@@ -110,7 +110,7 @@ pub(crate) fn recipients(argument: &str, texts: Option<Vec<&str>>) -> Result<Vec
     for text in texts.unwrap_or_default() {
         let target = Target::Agent(names::agent(argument, text)?);
         if !found.iter().any(|one| one.target == target) {
-            found.push(Recipient { target, written: text.trim().trim_start_matches('@').into() });
+            found.push(Recipient { target, written: names::bare(text).into() });
         }
     }
     Ok(found)
@@ -120,6 +120,10 @@ impl Posting<'_> {
     /// Sends it.
     pub(crate) async fn send(self, project: &Project) -> Result<Posted> {
         let sender = names::agent("sender_name", self.sender)?;
+        if self.body.trim().is_empty() {
+            return Err(Failure::argument("empty message body: body_md has no text. Nothing was sent.")
+                .with("argument", "body_md"));
+        }
         let directory = self.checked(project, &sender).await?;
         let sending = self.fields(&sender, &targets(&self.to), None);
         let mut answer = match project.desk(&sender).run("send", sending).await {

@@ -15,12 +15,16 @@ pub(crate) const BCC_OF: &str = "bcc_of";
 
 /// The project, as `ensure_project` answers.
 pub(crate) fn project(project: &Project) -> Value {
-    json!({
+    let mut row = json!({
         "id": project.id(),
         "slug": project.hosted.slug,
         "human_key": project.hosted.key,
         "created_at": ids::time(project.hosted.created),
-    })
+    });
+    if let Some(note) = &project.note {
+        row["note"] = note.as_str().into();
+    }
+    row
 }
 
 /// An agent, as `register_agent` answers.

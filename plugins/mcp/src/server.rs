@@ -32,6 +32,17 @@ pub enum Profile {
     Full,
 }
 
+impl Profile {
+    /// The word that chooses it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Minimal => "minimal",
+            Profile::Standard => "standard",
+            Profile::Full => "full",
+        }
+    }
+}
+
 /// Who sent a message, as far as the transport knows.
 #[derive(Debug, Clone, Default)]
 pub struct Peer {

@@ -166,14 +166,20 @@ pub(crate) struct Listed {
     pub(crate) rows: Vec<Value>,
     /// There are more.
     pub(crate) more: bool,
+    /// What the caller has to know about how they were found.
+    pub(crate) note: Option<String>,
 }
 
 impl Listed {
     fn object(self) -> Value {
-        match self.more {
-            true => json!({"result": self.rows, "more": true}),
-            false => json!({"result": self.rows}),
+        let mut object = json!({"result": self.rows});
+        if self.more {
+            object["more"] = true.into();
         }
+        if let Some(note) = self.note {
+            object["note"] = note.into();
+        }
+        object
     }
 }
 

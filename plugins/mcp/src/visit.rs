@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::errors::{Failure, Kind, Result, shown};
-use crate::near::{near, quoted};
+use crate::near::{near_projects, quoted};
 use crate::{Backend, Caller, Peer, ids};
 
 /// A client's request, while it is answered.
@@ -29,7 +29,7 @@ impl Visit {
             return self.project_by_slug(key).await;
         }
         match self.backend.find(Path::new(key), false).await {
-            Ok(hosted) => Ok(Project { hosted, visit: self.clone() }),
+            Ok(hosted) => Ok(self.at(hosted)),
             Err(error) if error.kind() == ErrorKind::InvalidProject => Err(self.not_found(key, &error).await),
             Err(error) => Err(error.into()),
         }
@@ -48,14 +48,19 @@ impl Visit {
             ));
         }
         let hosted = self.backend.find(Path::new(key), true).await?;
-        Ok(Project { hosted, visit: self.clone() })
+        let note = note(key, &hosted);
+        Ok(Project { note, ..self.at(hosted) })
+    }
+
+    fn at(&self, hosted: HostedProject) -> Project {
+        Project { hosted, note: None, visit: self.clone() }
     }
 
     /// The only project there is, for a client that names none.
     pub(crate) async fn only_project(&self, what: &str) -> Result<Project> {
         let mut hosted = self.backend.hosted().await?;
         match (hosted.pop(), hosted.len()) {
-            (Some(hosted), 0) => Ok(Project { hosted, visit: self.clone() }),
+            (Some(hosted), 0) => Ok(self.at(hosted)),
             (_, others) => Err(Failure::argument(format!(
                 "project parameter is required for {what}: {} projects are known here. Add \
                  ?project=<the URL-encoded absolute path>.",
@@ -67,9 +72,9 @@ impl Visit {
     async fn project_by_slug(&self, slug: &str) -> Result<Project> {
         let hosted = self.backend.hosted().await?;
         if let Some(found) = hosted.iter().find(|project| project.slug == slug) {
-            return Ok(Project { hosted: found.clone(), visit: self.clone() });
+            return Ok(self.at(found.clone()));
         }
-        let alike = near(slug, hosted.iter().map(|project| &*project.slug));
+        let alike: Vec<&str> = near_projects(slug, &hosted).iter().map(|project| &*project.slug).collect();
         let hint = match alike.is_empty() {
             true => String::new(),
             false => format!(" Did you mean: {}?", quoted(alike.iter().copied())),
@@ -89,16 +94,21 @@ impl Visit {
     async fn not_found(&self, key: &str, error: &Error) -> Failure {
         // Only to help: that it cannot be listed what there is does not change that this is not there.
         let hosted = self.backend.hosted().await.unwrap_or_default();
-        let alike = near(key, hosted.iter().map(|project| &*project.key));
+        let alike: Vec<&str> = near_projects(key, &hosted).iter().map(|project| &*project.key).collect();
         let hint = match alike.is_empty() {
             true => " and no similar project is known.".into(),
             false => format!(". Did you mean: {}?", quoted(alike.iter().copied())),
         };
+        // Mostly it says the same once more.
+        let more = match error.message().starts_with("there is no project for ") {
+            true => String::new(),
+            false => format!(" ({error})"),
+        };
         Failure::new(
             Kind::ProjectNotFound,
             format!(
-                "Project '{}' not found{hint} Use ensure_project to create it first, for example \
-                 ensure_project(human_key='{}'). ({error})",
+                "Project '{}' not found{hint}{more} Use ensure_project to create it first, for example \
+                 ensure_project(human_key='{}').",
                 shown(key),
                 shown(key)
             ),
@@ -111,11 +121,34 @@ fn is_absolute(key: &str) -> bool {
     key.starts_with('/') && !key.contains('\0')
 }
 
+/// That a project is that of another directory than the one that was asked for, or lies elsewhere: what is done there would
+/// be looked for in vain where the path leads.
+fn note(asked: &str, hosted: &HostedProject) -> Option<String> {
+    let mut notes = Vec::new();
+    let key = Path::new(&hosted.key);
+    // Slashes and dots that make no difference are none to talk about.
+    if Path::new(asked).components().ne(key.components()) {
+        notes.push(format!("'{}' belongs to the project '{}', and this is that project.", shown(asked), hosted.key));
+    }
+    if hosted.root != key {
+        notes.push(format!(
+            "'{}' is no directory below an allowed root of this server, so it is only a name here: its mail is kept in {}. \
+             The `fmail` command line, started in that directory, uses another project; a directory above it in \
+             mail.projects.roots, in the configuration of the user who runs this server, makes the two one.",
+            hosted.key,
+            hosted.root.display()
+        ));
+    }
+    (!notes.is_empty()).then(|| notes.join(" "))
+}
+
 /// A project that a client has named.
 #[derive(Clone)]
 pub(crate) struct Project {
     /// The project.
     pub(crate) hosted: HostedProject,
+    /// What who asked for it by its path has to know: that it is not simply the directory of that path.
+    pub(crate) note: Option<String>,
     visit: Visit,
 }
 

@@ -1,12 +1,15 @@
 //! `fmail mcp tools|call|read` against servers that we did not write, on good days and on bad ones.
 
+use std::fs;
 use std::io::{BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fmail_e2e::fake_server::{FakeServer, Received, response};
+use fmail_e2e::mcp::MailServer;
 use fmail_e2e::{Fmail, Sandbox};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustix::net::{AddressFamily, SocketType};
@@ -60,6 +63,51 @@ fn a_request_is_as_the_contract_has_it() {
     let file = sandbox.write("token", format!("{TOKEN}\n"));
     mcp(&sandbox, &server, &["call", "x", "--token-file"]).arg(file).ok();
     assert_eq!(server.request().header("authorization"), Some("Bearer s3cret-t0ken-0042"));
+}
+
+#[test]
+fn the_configured_server_is_asked_with_its_token_and_no_other_gets_it() {
+    const OWN: &str = "correct-horse-battery-staple-0042";
+    let sandbox = Sandbox::new();
+    let server = FakeServer::answering(tool(json!({})));
+    let address = server.url().strip_prefix("http://").unwrap().trim_end_matches('/').to_string();
+    let call = || sandbox.fmail().args(["mcp", "call", "x"]);
+    MailServer::configure(&sandbox, &address, "", &format!("path = \"/mail/\"\ntoken = {OWN:?}"));
+    call().ok();
+    let request = server.request();
+    let shown = format!("Bearer {OWN}");
+    assert_eq!(
+        (request.line.as_str(), request.header("authorization")),
+        ("POST /mail/ HTTP/1.1", Some(shown.as_str()))
+    );
+    call().env("AGENT_MAIL_BEARER_TOKEN", TOKEN).ok();
+    assert_eq!(server.request().header("authorization"), Some("Bearer s3cret-t0ken-0042"), "what is said counts");
+    mcp(&sandbox, &server, &["call", "x"]).ok();
+    let request = server.request();
+    assert_eq!((request.line.as_str(), request.header("authorization")), ("POST /mcp/ HTTP/1.1", None));
+    let file = sandbox.home().join("token");
+    fs::write(&file, OWN).unwrap();
+    MailServer::configure(&sandbox, &address, "", "token_file = \"~/token\"");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    call().run().says(&["token_file", "0640"]);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    call().ok();
+    assert_eq!(server.request().header("authorization"), Some(shown.as_str()));
+}
+
+#[test]
+fn a_failure_is_told_by_what_it_is() {
+    let sandbox = Sandbox::new();
+    let page = FakeServer::new(|_, stream| {
+        let html = "<!DOCTYPE HTML>\n<html><body>Unsupported method ('POST')</body></html>";
+        let _ = stream.write_all(&response("501 Not Implemented", "text/html", html));
+    });
+    let output = mcp(&sandbox, &page, &["call", "x"]).run();
+    assert!(output.code == 12 && output.stderr.contains("HTTP 501") && !output.stderr.contains('<'), "{output}");
+    let nobody = sandbox.fmail().args(["mcp", "tools", "--url", "http://no-such-host.invalid"]).run();
+    assert!(nobody.code == 12 && !nobody.stderr.contains("was lost"), "{nobody}");
+    let port = sandbox.fmail().args(["mcp", "tools", "--url", "http://127.0.0.1:99999"]).run();
+    assert!(port.code == 14 && port.stderr.contains("65535"), "{port}");
 }
 
 #[test]

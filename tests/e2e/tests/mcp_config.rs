@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use fmail_e2e::mcp::MailServer;
 use fmail_e2e::{Fmail, Output, Sandbox};
 use serde_json::{Value, json};
 
@@ -37,6 +38,35 @@ fn servers(agent: &str, text: &str) -> Value {
     }
     let settings: toml::Table = text.parse().unwrap_or_else(|error| panic!("{error}: {text}"));
     serde_json::to_value(settings.get("mcp_servers")).unwrap()
+}
+
+#[test]
+fn the_server_is_that_of_the_configuration_unless_another_is_named() {
+    let sandbox = Sandbox::new();
+    let key = "correct-horse-battery-staple-0042";
+    let write = |lines: &str| MailServer::configure(&sandbox, "127.0.0.1:9123", "", lines);
+    write(&format!("path = \"/mail/\"\ntoken = {key:?}"));
+    let header = json!({"Authorization": "Bearer ${AGENT_MAIL_BEARER_TOKEN}"});
+    let url = "http://127.0.0.1:9123/mail/";
+    let output = ok(&sandbox, &["config", "claude", "--http"]);
+    assert_eq!(servers("claude", &output.stdout)["fmail"], json!({"type": "http", "url": url, "headers": header}));
+    output.says(&["AGENT_MAIL_BEARER_TOKEN", "not set now"]);
+    assert!(!output.stdout.contains(key) && !output.stderr.contains(key), "a secret is written nowhere: {output}");
+    let codex = ok(&sandbox, &["config", "codex", "--http", "--json"]).json();
+    assert_eq!(codex["fmail"], json!({"url": url, "bearer_token_env_var": "AGENT_MAIL_BEARER_TOKEN"}));
+    ok(&sandbox, &["install", "gemini", "--http"]);
+    let text = read(&sandbox.path().join(".gemini/settings.json"));
+    assert_eq!(servers("gemini", &text)["fmail"], json!({"httpUrl": url, "headers": header}));
+    // Another server has nothing to do with what ours is configured to be.
+    let named =
+        mcp(&sandbox, &["config", "claude", "--http", "--json"]).env("AGENT_MAIL_BASE_URL", "https://a.example");
+    assert_eq!(named.ok().json()["fmail"], json!({"type": "http", "url": "https://a.example/mcp/"}));
+    let named = ok(&sandbox, &["config", "claude", "--http", "--json", "--url", "https://b.example"]);
+    assert_eq!(named.json()["fmail"], json!({"type": "http", "url": "https://b.example/mcp/"}));
+    MailServer::configure(&sandbox, "0.0.0.0:9123", "", "token_file = \"~/token\"");
+    let everywhere = ok(&sandbox, &["config", "claude", "--http", "--json"]).json();
+    assert_eq!(everywhere["fmail"]["url"], "http://127.0.0.1:9123/mcp/");
+    assert_eq!(everywhere["fmail"]["headers"], header);
 }
 
 #[test]

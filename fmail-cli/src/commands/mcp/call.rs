@@ -40,9 +40,9 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn run(self, environment: &Environment) -> Outcome {
+    pub(crate) fn run(self, environment: &Environment, set: &[String]) -> Outcome {
         let arguments = self.arguments()?;
-        let address = Address::of(&self.server, environment)?;
+        let address = Address::of(&self.server, environment, set)?;
         let mut client = Client::new(address, self.patience.time()?)?;
         let result = client.call(&self.tool, arguments)?;
         let mut output = Output::stdout();

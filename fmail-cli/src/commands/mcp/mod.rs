@@ -58,12 +58,12 @@ enum Action {
 impl Mcp {
     pub(crate) fn run(self, environment: &Environment, set: &[String]) -> Outcome {
         match self.action {
-            Action::Tools(command) => command.run(environment),
-            Action::Call(command) => command.run(environment),
-            Action::Read(command) => command.run(environment),
+            Action::Tools(command) => command.run(environment, set),
+            Action::Call(command) => command.run(environment, set),
+            Action::Read(command) => command.run(environment, set),
             Action::Serve(command) => command.run(environment, set),
-            Action::Config(command) => command.run(environment),
-            Action::Install(command) => command.run(environment),
+            Action::Config(command) => command.run(environment, set),
+            Action::Install(command) => command.run(environment, set),
             Action::Uninstall(command) => command.run(environment),
             Action::Status(command) => command.run(environment),
         }

@@ -25,8 +25,8 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    pub(crate) fn run(self, environment: &Environment) -> Outcome {
-        let address = Address::of(&self.server, environment)?;
+    pub(crate) fn run(self, environment: &Environment, set: &[String]) -> Outcome {
+        let address = Address::of(&self.server, environment, set)?;
         let mut client = Client::new(address, self.patience.time()?)?;
         let contents = client.read(&self.uri)?;
         let only = match &contents[..] {

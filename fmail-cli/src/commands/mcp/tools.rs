@@ -23,8 +23,8 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    pub(crate) fn run(self, environment: &Environment) -> Outcome {
-        let address = Address::of(&self.server, environment)?;
+    pub(crate) fn run(self, environment: &Environment, set: &[String]) -> Outcome {
+        let address = Address::of(&self.server, environment, set)?;
         let mut client = Client::new(address, self.patience.time()?)?;
         let tools = client.tools()?;
         let mut output = Output::stdout();

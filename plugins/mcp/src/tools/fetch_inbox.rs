@@ -108,7 +108,7 @@ impl Wanted<'_> {
         let shown = directory.shown(&agent);
         let rows = Rows::new(project, directory);
         let rows = letters.iter().map(|letter| rows.letter(&agent, letter, self.bodies).into()).collect();
-        Ok(Fetched { agent: shown, list: Listed { rows, more } })
+        Ok(Fetched { agent: shown, list: Listed { rows, more, note: None } })
     }
 
     /// Times of messages have whole seconds, and the operation keeps the whole second in which `since` lies.

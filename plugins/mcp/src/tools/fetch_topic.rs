@@ -43,5 +43,5 @@ async fn run(visit: &Visit, arguments: Arguments) -> Result<Answer> {
     let rows = Rows::of(&project, &messages).await?;
     let bodies = arguments.flag("include_bodies").unwrap_or_default();
     let rows: Vec<Value> = messages.iter().map(|message| rows.message(message, bodies).into()).collect();
-    Ok(Answer::List(Listed { rows, more: has_more(&head) }))
+    Ok(Answer::List(Listed { rows, more: has_more(&head), note: None }))
 }

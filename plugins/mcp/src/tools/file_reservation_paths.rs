@@ -96,7 +96,7 @@ impl Reservation<'_> {
         let names = Directory::of(project, holders).await?;
         Ok(Taken {
             granted: granted.iter().map(grant).collect(),
-            sentence: sentence(&conflicts, &names),
+            sentence: sentence(&granted, &conflicts, &names),
             conflicts: conflicts.iter().map(|conflict| in_the_way(conflict, &names)).collect(),
         })
     }
@@ -160,15 +160,20 @@ fn in_the_way(conflict: &LeaseConflict, names: &Directory) -> Value {
     row
 }
 
-fn sentence(conflicts: &[LeaseConflict], names: &Directory) -> String {
+fn sentence(granted: &[Lease], conflicts: &[LeaseConflict], names: &Directory) -> String {
     let held = conflicts.iter().map(|conflict| {
         let holders = conflict.holders.iter().map(|lease| {
             format!("{} holds '{}' until {}", names.shown(&lease.agent), shown(&lease.pattern), ids::time(lease.until))
         });
         format!("'{}' ({})", shown(&conflict.path), holders.collect::<Vec<_>>().join("; "))
     });
+    let got: Vec<String> = granted.iter().map(|lease| format!("'{}'", shown(&lease.pattern))).collect();
+    let got = match got.is_empty() {
+        true => "Nothing was granted.".to_string(),
+        false => format!("Granted all the same: {}.", got.join(", ")),
+    };
     format!(
-        "FILE_RESERVATION_CONFLICT: not granted: {}. Wait, ask the holder, or choose other paths.",
+        "FILE_RESERVATION_CONFLICT: not granted: {}. {got} Wait, ask the holder, or choose other paths.",
         held.collect::<Vec<_>>().join(", ")
     )
 }

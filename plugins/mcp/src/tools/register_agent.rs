@@ -80,10 +80,14 @@ impl Registration<'_> {
         if wanted.trim().is_empty() {
             return Some(format!("The requested name is empty, so a name was generated: '{shown}'."));
         }
-        let wanted = wanted.trim().trim_start_matches('@');
-        (wanted != shown).then(|| {
-            format!("'{wanted}' and '{shown}' are one agent: capitals make no difference. It is shown as '{shown}'.")
-        })
+        let bare = names::bare(wanted);
+        if bare != shown {
+            return Some(format!(
+                "'{bare}' and '{shown}' are one agent: capitals make no difference. It is shown as '{shown}'."
+            ));
+        }
+        (wanted != shown)
+            .then(|| format!("The name is '{shown}': blanks around it and an @ before it are no part of a name."))
     }
 
     /// The agent of this name, new or not. How it is shown was settled when it first came.
@@ -91,7 +95,7 @@ impl Registration<'_> {
         let name = names::agent("name", wanted)?;
         let before = project.known(&[&name]).await?.pop();
         let shown_already = before.is_some_and(|view| view.profile.display.is_some());
-        let written = wanted.trim().trim_start_matches('@');
+        let written = names::bare(wanted);
         let display = Some(written.to_string()).filter(|written| !shown_already && *written != name.foreign());
         let profile = Told { display, ..self.profile() };
         let request = json!({"name": name, "again": true, "profile": profile});

@@ -39,10 +39,30 @@ async fn run(visit: &Visit, arguments: Arguments) -> Result<Answer> {
         None => (project.overview(), true),
     };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let shown = if everybody { without_copies(&desk, query, limit).await } else { found(&desk, query, limit).await };
-    let (shown, more) = shown.map_err(|error| unclear(&error).unwrap_or_else(|| error.into()))?;
+    let search = async |query: &str| match everybody {
+        true => without_copies(&desk, query, limit).await,
+        false => found(&desk, query, limit).await,
+    };
+    let mut note = None;
+    let (shown, more) = match (search(query).await, words_of(query)) {
+        (Err(error), Some(words)) if error.kind() == ErrorKind::InvalidRequest => {
+            // Most models know nothing of the query language, and mean the words that they wrote.
+            note = Some(format!("The query is no FTS5 expression ({}); it was searched as {words}.", error.message()));
+            search(&words).await.map_err(|_| unclear(&error))?
+        }
+        (Err(error), _) if error.kind() == ErrorKind::InvalidRequest => return Err(unclear(&error)),
+        (result, _) => result?,
+    };
     let rows = Rows::of(&project, &shown).await?;
-    Ok(Answer::Found(Listed { rows: shown.iter().map(|message| row(&rows, message)).collect(), more }))
+    Ok(Answer::Found(Listed { rows: shown.iter().map(|message| row(&rows, message)).collect(), more, note }))
+}
+
+/// The words of a text, each in quotes, in which every sign stands for itself; nothing where there is no word.
+fn words_of(query: &str) -> Option<String> {
+    let plain = query.replace('"', " ");
+    let words = plain.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric));
+    let quoted: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
+    (!quoted.is_empty()).then(|| quoted.join(" "))
 }
 
 /// The newest messages that fit, the newest first, and whether there are more.
@@ -69,11 +89,11 @@ async fn without_copies(desk: &Desk<'_>, query: &str, limit: usize) -> Result<(V
     }
 }
 
-/// That the query is wrong, if it is.
-fn unclear(error: &Error) -> Option<Failure> {
+/// That the query is wrong.
+fn unclear(error: &Error) -> Failure {
     let help = error.help_text().map(|help| format!(" {help}.")).unwrap_or_default();
     let sentence = format!("the query cannot be understood: {}.{help}", error.message());
-    (error.kind() == ErrorKind::InvalidRequest).then(|| Failure::argument(sentence).with("argument", "query"))
+    Failure::argument(sentence).with("argument", "query")
 }
 
 /// Upstream's rows of a search say `ack_required` with 0 and 1, and have no text.

@@ -69,7 +69,17 @@ async fn run(visit: &Visit, arguments: Arguments) -> Result<Answer> {
     let waiting = Waiting { project: &project, agent: &agent, from };
     let begun = Instant::now();
     let woken = waiting.until(Delay::new(allowed), allowed.is_zero()).await?;
-    waiting.answer(woken, begun.elapsed()).await.map(Answer::Object)
+    let mut answer = waiting.answer(woken, begun.elapsed()).await?;
+    if allowed < asked && answer["timed_out"] == true {
+        answer["note"] = format!(
+            "{} seconds were asked for, and this server answers a request after {} at the latest; call again to go on \
+             waiting.",
+            asked.as_secs(),
+            allowed.as_secs_f64()
+        )
+        .into();
+    }
+    Ok(Answer::Object(answer))
 }
 
 /// From where on mail counts.

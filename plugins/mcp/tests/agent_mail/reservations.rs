@@ -22,6 +22,8 @@ fn a_conflict_serves_both_readings() {
         assert_eq!(result["isError"], true);
         assert_eq!(told["error"]["type"], "FILE_RESERVATION_CONFLICT");
         assert_eq!(told["granted"][0]["path_pattern"], "docs/x.md", "what is free is granted");
+        let said = result["content"][0]["text"].as_str().unwrap();
+        assert!(said.contains("Granted all the same: 'docs/x.md'."), "{said}");
         let conflict = &told["conflicts"][0];
         assert_eq!((&conflict["path"], &conflict["example"]), (&json!("src/**"), &json!("src/app.py")));
         let holder = &conflict["holders"][0];

@@ -45,7 +45,7 @@ fn what_is_refused_is_not_stored() {
             (json!({"thread_id": "../../etc/passwd"}), "Invalid thread_id: '../../etc/passwd'"),
             (json!({"thread_id": "x".repeat(129)}), "max 128"),
             (json!({"importance": "whatever"}), "importance must be one of low, normal, high, urgent"),
-            (json!({"body_md": " \n"}), "empty message body"),
+            (json!({"body_md": " \n"}), "empty message body: body_md has no text"),
             (json!({"attachment_paths": ["a.png"]}), "`attachment_paths` cannot be honoured"),
             (json!({"broadcast": true}), "`broadcast` cannot be honoured"),
             (json!({"body_md": "x".repeat(2_000_000)}), "at most 1048576 are allowed"),

@@ -198,13 +198,83 @@ fn a_search_finds_what_is_meant_and_tells_what_it_cannot_read() {
         assert_eq!(found("alpha*"), ["three", "two", "one"]);
         assert_eq!(found("alpha NOT subject:one"), ["three"]);
         assert!(found("zebra").is_empty());
-        let (kind, text) = client.fails("search_messages", json!({"project_key": PROJECT, "query": "\"open"}));
+        let (kind, text) = client.fails("search_messages", json!({"project_key": PROJECT, "query": "\"?!"}));
         assert!(kind == "INVALID_ARGUMENT" && text.starts_with("the query cannot be understood"), "{text}");
         let limited = client.call("search_messages", json!({"project_key": PROJECT, "query": "alpha*", "limit": 2}));
         assert_eq!((limited["result"].as_array().unwrap().len(), &limited["more"]), (2, &json!(true)));
         let empty = client.result("search_messages", json!({"project_key": PROJECT, "query": "zebra"}));
         assert_eq!(empty["content"][0]["text"], "{\"result\":[]}");
     });
+}
+
+#[test]
+fn what_is_no_fts5_expression_is_searched_word_by_word_and_the_answer_says_so() {
+    on_each_store(|client| {
+        client.introduce();
+        let texts =
+            ["foo-bar", "see auth.rs", "RS-20251230-cell-fate", "we can't", "KICKOFF: x", "in C++", "an open end"];
+        for text in texts {
+            client.send(&["BlueMountain"], text, "a text", json!({}));
+        }
+        let search = |query: &str| client.call("search_messages", json!({"project_key": PROJECT, "query": query}));
+        for (query, subject) in [
+            ("foo-bar", "foo-bar"),
+            ("auth.rs", "see auth.rs"),
+            ("RS-20251230-cell-fate", "RS-20251230-cell-fate"),
+            ("can't", "we can't"),
+            ("KICKOFF: x", "KICKOFF: x"),
+            ("C++", "in C++"),
+            ("\"open", "an open end"),
+        ] {
+            let found = search(query);
+            assert_eq!(found["result"][0]["subject"], subject, "{query}: {found}");
+            assert!(found["note"].as_str().is_some_and(|note| note.contains("no FTS5 expression")), "{query}: {found}");
+        }
+        // What can be read as it stands means what it says.
+        let plain = search("subject:foo NOT auth");
+        assert_eq!((plain["result"].as_array().map(Vec::len), plain.get("note")), (Some(1), None), "{plain}");
+    });
+}
+
+#[test]
+fn a_tool_of_a_larger_profile_says_which() {
+    let client = Client::new(LocalProjects::in_memory(), Profile::Standard);
+    let said = client.result("fetch_topic", json!({}))["content"][0]["text"].to_string();
+    assert!(said.contains("Unknown tool: fetch_topic") && said.contains("profile `full`"), "{said}");
+}
+
+#[test]
+fn a_name_that_loses_blanks_or_its_sign_is_told() {
+    let client = Client::with_agents();
+    for (wanted, name) in [(" x ", "x"), ("@GreenDog", "GreenDog"), ("@Newcomer", "Newcomer")] {
+        let agent = client.register(wanted);
+        assert_eq!((&agent["name"], &agent["requested_name"]), (&json!(name), &json!(wanted)));
+        assert!(agent["note"].as_str().is_some_and(|note| note.contains("no part of a name")), "{agent}");
+    }
+}
+
+#[test]
+fn a_project_that_lies_elsewhere_than_its_path_says_where() {
+    let client = Client::in_memory();
+    assert_eq!(client.call("ensure_project", json!({"human_key": PROJECT})).get("note"), None);
+    let directory = tempfile::tempdir().unwrap();
+    let client = Client::new(LocalProjects::in_files(directory.path()), Profile::Full);
+    let told = client.call("ensure_project", json!({"human_key": PROJECT}));
+    let note = told["note"].as_str().unwrap();
+    let kept = directory.path().join("data-projects-brenner-bot").display().to_string();
+    assert!(note.contains(&kept) && note.contains("mail.projects.roots"), "{note}");
+    let started = client.call("macro_start_session", json!({"project_key": PROJECT}));
+    assert_eq!(started["project"]["note"], note);
+}
+
+#[test]
+fn the_last_part_of_a_path_suggests_its_project() {
+    let client = Client::with_agents();
+    let (kind, said) = client.fails("fetch_inbox", json!({"project_key": "brenner_bot", "agent_name": "GreenDog"}));
+    assert_eq!(kind, "INVALID_PROJECT_KEY");
+    assert!(said.contains("Did you mean: 'data-projects-brenner-bot'?"), "{said}");
+    let (_, said) = client.fails("fetch_inbox", json!({"project_key": "/src/brenner-bot", "agent_name": "GreenDog"}));
+    assert!(said.contains(&format!("Did you mean: '{PROJECT}'?")) && !said.contains("there is no project"), "{said}");
 }
 
 #[test]

@@ -101,3 +101,14 @@ fn a_wait_ends_with_its_time_and_before_the_client_gives_up() {
     let (kind, _) = client.fails("wait_for_message", wait("Nobody", 1, json!({})));
     assert_eq!(kind, "AGENT_NOT_FOUND");
 }
+
+#[test]
+fn a_wait_that_the_server_cuts_short_says_so() {
+    let mut client = Client::with_agents();
+    client.peer.deadline = Some(Duration::from_millis(700));
+    let cut = client.call("wait_for_message", wait("BlueMountain", 300, json!({})));
+    let note = cut["note"].as_str().unwrap();
+    assert!(cut["timed_out"] == true && note.contains("300 seconds were asked for") && note.contains("0.2"), "{cut}");
+    client.peer.deadline = None;
+    assert_eq!(client.call("wait_for_message", wait("BlueMountain", 0, json!({}))).get("note"), None);
+}

@@ -96,6 +96,20 @@ fn an_acknowledgement_over_mcp_is_the_receipt_that_the_sender_sees() {
 }
 
 #[test]
+fn the_command_line_knows_a_message_by_its_number_and_an_agent_by_its_display_name() {
+    let mut office = Office::with(&["GreenDog", "BlueLake"]);
+    let number = office.send("GreenDog", "BlueLake", "look").to_string();
+    let id = office.log("bluelake", "@bluelake")[0]["id"].clone();
+    let receipt = office.fmail("greendog").args(["receipt", &number, "--json"]).ok().json();
+    assert_eq!(receipt["recipients"][0]["standing"], "unread", "{receipt}");
+    office.fmail("bluelake").args(["reply", &number, "seen"]).ok();
+    assert_eq!(office.log("greendog", "@greendog")[0]["reply_to"], id);
+    office.fmail("greendog").args(["receipt", "99999999999"]).run().says(&["no message that you can read"]);
+    let who = office.fmail("bob").arg("who").ok().stdout;
+    assert!(who.contains("greendog (GreenDog)") && who.contains("bluelake (BlueLake)"), "{who}");
+}
+
+#[test]
 fn an_acknowledgement_on_the_command_line_is_seen_over_mcp() {
     let mut office = Office::with(&["GreenDog", "BlueLake"]);
     office.send("GreenDog", "BlueLake", "please confirm");

@@ -34,6 +34,33 @@ fn a_directory_below_home_is_the_project_of_the_command_line() {
 }
 
 #[test]
+fn the_home_itself_becomes_no_project_unless_its_owner_wants_it() {
+    let mut office = Office::with(&[]);
+    let home = office.server.sandbox.home();
+    let said = office.mcp.tool_error("ensure_project", json!({"human_key": home}));
+    assert!(said.contains("allowed root") && said.contains("fmail init"), "{said}");
+    assert!(!home.join(".fmail").exists());
+    office.fmail_in(&home, "bob").arg("init").ok();
+    let (told, below) = (ensure(&mut office.mcp, &home), home.join("x1"));
+    assert_eq!((&told["canonical_path"], told.get("note")), (&json!(home), None), "{told}");
+    fs::create_dir(&below).unwrap();
+    let told = ensure(&mut office.mcp, &below);
+    assert_eq!(told["human_key"], json!(home));
+    let note = told["note"].as_str().unwrap();
+    assert!(note.contains(&format!("'{}' belongs to the project '{}'", below.display(), home.display())), "{note}");
+}
+
+#[test]
+fn a_project_of_the_command_line_outside_of_the_roots_is_not_said_to_be_missing() {
+    let mut office = Office::with(&[]);
+    let outside = office.server.sandbox.outside().join("outside");
+    fs::create_dir_all(&outside).unwrap();
+    office.fmail_in(&outside, "bob").arg("init").ok();
+    let said = office.error("fetch_inbox", json!({"project_key": outside, "agent_name": "GreenDog"}));
+    assert!(said.contains("not below an allowed root") && !said.contains("there is no project"), "{said}");
+}
+
+#[test]
 fn every_spelling_of_a_path_and_its_slug_are_one_project() {
     let mut office = Office::with(&["GreenDog"]);
     let path = office.path.to_str().unwrap().to_string();
@@ -77,6 +104,8 @@ fn any_other_path_is_a_key_and_no_directory_is_made_outside() {
         assert!(Path::new(root).starts_with(data(&server.sandbox).join("keys")), "{told}");
         assert_eq!(fs::metadata(root).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!((&told["human_key"], &told["created"]), (&json!(path), &json!(true)));
+        let note = told["note"].as_str().unwrap();
+        assert!(note.contains(root) && note.contains("mail.projects.roots"), "it says where its mail is: {note}");
         // It is a project like any other.
         mcp.tool("register_agent", json!({"project_key": path, "name": "GreenDog"}));
         let message = json!({"project_key": path, "sender_name": "GreenDog", "to": ["GreenDog"], "subject": "s", "body_md": path});

@@ -1,6 +1,8 @@
 //! Who may come in.
 
+use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 
 use fmail_e2e::http::Http;
 use fmail_e2e::mcp::MailServer;
@@ -33,6 +35,8 @@ fn where_there_is_a_token_it_is_needed() {
         assert!(!answer.text().contains(TOKEN), "{}", answer.text());
     }
     assert_eq!(http.post("/mcp/", &[("Authorization", &own), ("Authorization", &own)], &ping(1)).status(), 401);
+    let basic = http.post("/mcp/", &[("Authorization", "Basic eDp5")], &ping(1)).text();
+    assert!(basic.contains("not `Bearer` and a token"), "{basic}");
     for (method, path) in [("GET", "/mcp/"), ("DELETE", "/mcp"), ("POST", "/fmail/"), ("POST", "/api"), ("GET", "/x")] {
         let answer = http.request(method, path, &[("Accept", "text/event-stream")], b"");
         assert_eq!(answer.status(), 401, "{method} {path}");
@@ -42,6 +46,31 @@ fn where_there_is_a_token_it_is_needed() {
     for path in ["/health/liveness", "/health/readiness"] {
         assert_eq!(http.request("GET", path, &[], b"").status(), 200, "{path} needs none");
     }
+}
+
+#[test]
+fn a_token_in_a_file_counts_when_nobody_else_can_read_it() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.home().join("token");
+    fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    let mode = |bits: u32| fs::set_permissions(&file, fs::Permissions::from_mode(bits)).unwrap();
+    let refused = |lines: &str, says: &[&str]| {
+        MailServer::configure(&sandbox, "127.0.0.1:0", "", lines);
+        let output = sandbox.command(forged_binary()).run();
+        assert_ne!(output.code, 0, "{output}");
+        output.says(says);
+    };
+    mode(0o644);
+    refused("token_file = \"~/token\"", &["token_file", "0644", "chmod 600"]);
+    mode(0o600);
+    refused(&format!("token_file = \"~/token\"\ntoken = {TOKEN:?}"), &["both set"]);
+    fs::write(&file, "short").unwrap();
+    refused("token_file = \"~/token\"", &["32 bytes or more"]);
+    fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    let server = MailServer::in_sandbox(sandbox, "", "token_file = \"~/token\"");
+    let mut http = server.connect();
+    assert_eq!(http.post("/mcp/", &[], &ping(1)).status(), 401);
+    assert_eq!(http.post("/mcp/", &[("Authorization", &format!("Bearer {TOKEN}"))], &ping(1)).status(), 200);
 }
 
 #[test]

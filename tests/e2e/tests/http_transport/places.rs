@@ -86,6 +86,7 @@ fn other_methods_are_refused_with_those_that_there_are() {
     for accept in [&[][..], &[("Accept", "application/json")], &[("Accept", "*/*")]] {
         let answer = http.request("GET", "/mcp/", accept, b"");
         assert_eq!((answer.status(), answer.header("allow")), (405, Some("GET, POST, DELETE")), "{accept:?}");
+        assert!(answer.text().contains("Accept: text/event-stream"), "{}", answer.text());
     }
     for method in ["GET", "DELETE", "PUT"] {
         let answer = http.request(method, "/fmail/", &[], b"");

@@ -5,7 +5,7 @@ use fmail_api::{Error, Result};
 use fmail_host::Environment;
 use serde_json::{Map, Value, json};
 
-use crate::agent_mail::{ServerFlags, TOKEN_VARIABLE, endpoint};
+use crate::agent_mail::{Endpoint, ServerFlags, TOKEN_VARIABLE};
 use crate::inject::HookAgent;
 
 /// The command of a server that an agent starts itself.
@@ -28,7 +28,7 @@ pub(super) struct EntryFlags {
     #[command(flatten)]
     server: ServerFlags,
 
-    /// The variable that the agent takes the server's token from; without it AGENT_MAIL_BEARER_TOKEN, if that is set now
+    /// The variable that the agent takes the server's token from; without it AGENT_MAIL_BEARER_TOKEN, if that is set now or the plugin http has a token in your configuration
     #[arg(long, value_name = "VARIABLE", requires = "http")]
     token_env: Option<String>,
 
@@ -75,19 +75,20 @@ enum Way {
 
 impl Entry {
     /// The entry that the flags ask for.
-    pub(super) fn of(flags: &EntryFlags, environment: &Environment) -> Result<Entry> {
+    pub(super) fn of(flags: &EntryFlags, environment: &Environment, set: &[String]) -> Result<Entry> {
         let name = flags.name.checked()?;
         if !flags.http {
             flags.server.must_be_absent("--http")?;
             return Ok(Entry { name, way: Way::Stdio });
         }
         flags.server.must_have_no_token_file()?;
-        let set = || environment.var(TOKEN_VARIABLE).is_some_and(|token| !token.trim().is_empty());
+        let endpoint = Endpoint::of(&flags.server, environment, set)?;
+        let is_set = || environment.var(TOKEN_VARIABLE).is_some_and(|token| !token.trim().is_empty());
         let token_variable = match &flags.token_env {
             Some(variable) => Some(checked_variable(variable)?),
-            None => set().then(|| TOKEN_VARIABLE.to_string()),
+            None => (endpoint.wants_token || is_set()).then(|| TOKEN_VARIABLE.to_string()),
         };
-        Ok(Entry { name, way: Way::Http { url: endpoint(&flags.server, environment)?, token_variable } })
+        Ok(Entry { name, way: Way::Http { url: endpoint.url, token_variable } })
     }
 
     /// Whether the agent starts the server.

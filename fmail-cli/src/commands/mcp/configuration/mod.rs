@@ -36,9 +36,10 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    pub(crate) fn run(self, environment: &Environment) -> Outcome {
-        let entry = Entry::of(&self.entry, environment)?;
+    pub(crate) fn run(self, environment: &Environment, set: &[String]) -> Outcome {
+        let entry = Entry::of(&self.entry, environment, set)?;
         let value = entry.value(self.agent_program);
+        advice::token(&entry, environment);
         let mut output = Output::stdout();
         if self.json {
             output.json(&json!({&entry.name: value}))?;
@@ -71,8 +72,8 @@ pub(crate) struct Install {
 }
 
 impl Install {
-    pub(crate) fn run(self, environment: &Environment) -> Outcome {
-        let entry = Entry::of(&self.entry, environment)?;
+    pub(crate) fn run(self, environment: &Environment, set: &[String]) -> Outcome {
+        let entry = Entry::of(&self.entry, environment, set)?;
         let change = Change::of(self.agent_program, self.scope.scope(), entry.name.clone(), environment)?;
         let done = change.install(&entry, self.dry_run)?;
         if !self.json {

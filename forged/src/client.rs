@@ -7,7 +7,7 @@ use fmail_api::{
     AgentState, Client, Context, Error, ErrorKind, EventStream, MessageId, NodeId, Operation, Principal, RelayRequest,
     Reply, Request, Response, Result,
 };
-use fmail_core::Operations;
+use fmail_core::{Operations, waiting};
 use fmail_host::Project;
 use futures::StreamExt;
 use futures::executor::block_on;
@@ -175,7 +175,7 @@ impl Client for Served {
         let guarded = self.guarded.clone();
         let work = move || {
             let in_place = guarded.map_or(Ok(()), |guarded| guarded.check());
-            let reply = in_place.and_then(|()| block_on(operations.call(&caller, request)));
+            let reply = in_place.and_then(|()| waiting(|| block_on(operations.call(&caller, request))));
             drop((turn, busy));
             reply
         };

@@ -65,9 +65,10 @@ pub fn served(
         tracing::debug!(id, "the project's id comes from its directory's name");
     }
     let blocking: Blocking = Arc::new(|work| drop(tokio::task::spawn_blocking(work)));
-    let shared: Arc<dyn Store> = Arc::new(Fanout::new(store, blocking));
+    let shared: Arc<dyn Store> = Arc::new(Fanout::new(store, blocking.clone()));
     let store_id = project.store_id()?.ok_or_else(|| Error::internal("the project has no directory"))?;
-    let operations = Operations::new(shared.clone(), Arc::new(SystemClock)).identified_by(store_id);
+    let operations =
+        Operations::new(shared.clone(), Arc::new(SystemClock)).identified_by(store_id).reading_on(blocking);
     let operations = match node.clone() {
         Some(node) => operations.on(node),
         None => operations,

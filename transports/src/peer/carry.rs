@@ -31,7 +31,7 @@ pub struct RefusedPlaces(HashSet<Place>);
 impl RefusedPlaces {
     const MOST: usize = 10_000;
 
-    fn note(&mut self, place: Place) {
+    pub fn add(&mut self, place: Place) {
         if self.0.len() < Self::MOST {
             self.0.insert(place);
         }
@@ -118,8 +118,8 @@ impl Session {
                 let why = match reason {
                     RefusedReason::BelowHorizon => "it is older than what was swept away there",
                     RefusedReason::TooLarge => "it is larger than the limit there",
-                    #[allow(unreachable_patterns, reason = "further reasons may come")]
-                    _ => "it was removed there",
+                    RefusedReason::Deleted => "it was deleted there",
+                    RefusedReason::Invalid => "it says something that cannot be kept there",
                 };
                 self.turned_away(way, place, why);
             }
@@ -156,11 +156,5 @@ impl Session {
         tracing::warn!(peer = self.peer(), ?way, message = %place.origin, why, "a message is refused");
         self.lane(way).note_refused(place);
         self.state.refused(way, 1);
-    }
-}
-
-impl RefusedPlaces {
-    pub(super) fn add(&mut self, place: Place) {
-        self.note(place);
     }
 }

@@ -88,7 +88,7 @@ enum Said {
 
 impl Door<'_> {
     fn hear(&mut self, line: &[u8]) -> Said {
-        let Opening { req_id, nonce, proof, call } = wire::opening(line);
+        let Opening { req_id, nonce, key: _, proof, call } = wire::opening(line);
         let answer = match (call, proof) {
             (_, Some(proof)) => match self.proved(&proof) {
                 Some(call) => return Said::Proved(Box::new(Admitted { req_id, call })),

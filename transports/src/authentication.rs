@@ -13,13 +13,27 @@ use sha2::Sha256;
 pub const SCHEME: &str = "fmail-auth-1";
 
 /// What both sides know and nobody else should.
-#[derive(Clone)]
-pub struct Token(String);
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    /// What it is called where a daemon knows several.
+    name: Option<String>,
+    text: String,
+}
 
 impl Token {
     /// A token with this text. Whether it is long enough is for the configuration to say.
     pub fn new(text: impl Into<String>) -> Self {
-        Token(text.into())
+        Token { name: None, text: text.into() }
+    }
+
+    /// One of several tokens that a daemon knows. The name is public: a client tells by it which one it will prove.
+    pub fn named(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Token { name: Some(name.into()), text: text.into() }
+    }
+
+    /// Its public name, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// Proves the token to the other side of this exchange, in 64 hexadecimal digits.
@@ -36,7 +50,7 @@ impl Token {
         let Exchange { client, server, project } = exchange;
         // Every part but the last has one length, so no two exchanges give one text.
         let text = format!("{SCHEME}\n{}\n{client}\n{server}\n{project}", role.as_str());
-        let mut code = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("HMAC takes a key of any length");
+        let mut code = Hmac::<Sha256>::new_from_slice(self.text.as_bytes()).expect("HMAC takes a key of any length");
         code.update(text.as_bytes());
         code
     }
@@ -110,7 +124,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Thirty-two bytes out of 64 digits. Capital letters are no digits here: two texts must not mean one number.
-fn unhex(text: &str) -> Option<[u8; 32]> {
+pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),

@@ -176,7 +176,7 @@ impl Conversation {
     fn prove(&mut self, context: &Context, token: &Token, address: SocketAddr) -> Result<Option<Hello>, Failure> {
         let project = context.project.as_deref().unwrap_or_default();
         let client = Nonce::fresh().map_err(Failure::Refused)?;
-        let line = wire::hello_with_nonce(context, hello_request(), &client).map_err(Failure::Refused)?;
+        let line = wire::hello_with_nonce(context, hello_request(), &client, token).map_err(Failure::Refused)?;
         self.write(&line)?;
         let mut answer = match self.hear_stranger() {
             Ok(answer) => answer,

@@ -9,6 +9,7 @@ pub mod authentication;
 mod connection;
 mod conversation;
 mod listener;
+pub mod peer;
 mod remote;
 mod stream;
 pub mod tcp;

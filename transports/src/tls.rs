@@ -12,7 +12,9 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, DigitallySignedStruct, PeerMisbehaved, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, PeerMisbehaved, RootCertStore, ServerConfig, SignatureScheme,
+};
 use sha2::{Digest, Sha256};
 
 use crate::peer::Fingerprint;
@@ -157,7 +159,7 @@ impl Believes for Pinned {
     ) -> Result<ServerCertVerified, rustls::Error> {
         match Fingerprint::of(end_entity) == self.0 {
             true => Ok(ServerCertVerified::assertion()),
-            false => Err(rustls::CertificateError::UnknownIssuer.into()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
         }
     }
 }
@@ -209,6 +211,10 @@ pub(crate) fn handshake_error(address: std::net::SocketAddr, error: &rustls::Err
         rustls::Error::InvalidMessage(_) => (
             "does not speak TLS".to_string(),
             "give forged mail.tcp.tls.certificate and mail.tcp.tls.key, or remove mail.tcp.tls.authority here",
+        ),
+        rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => (
+            "shows another certificate than the one that the invitation names".to_string(),
+            "either somebody else answers there, or that host has a new certificate: then pair the hosts again",
         ),
         rustls::Error::InvalidCertificate(why) => (
             format!("shows a certificate that is not believed: {why}"),

@@ -13,6 +13,7 @@ mod file;
 pub mod hosting;
 mod near;
 mod open;
+pub mod pairing;
 pub mod plugin;
 mod project;
 mod registry;

@@ -96,8 +96,12 @@ impl Served {
             return Err(Error::new(ErrorKind::Denied, "messages of other hosts are taken from relays only")
                 .help("configure a relay; or bring messages in with `fmail store import`"));
         }
-        // A relay that runs in this process is in the configuration, which is all the leave that it needs.
-        if matches!(request, Request::Relay(_)) && !self.relay && context.principal != Principal::Local {
+        // A relay that runs in this process is in the configuration, and a paired host has its pairing: that is all the leave
+        // that they need.
+        if matches!(request, Request::Relay(_))
+            && !self.relay
+            && !matches!(context.principal, Principal::Local | Principal::Peer(_))
+        {
             return Err(Error::new(ErrorKind::Denied, "relaying is not enabled here")
                 .help("set mail.relay.enabled = true in the user's or the system's configuration of the daemon"));
         }

@@ -14,6 +14,7 @@ mod paired;
 mod plugins;
 mod presence;
 mod project;
+mod relay;
 mod serve;
 mod tcp;
 mod underway;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fmail_api::{Error, ErrorKind, Host, Listening, Result, Shutdown, Transport};
 use fmail_core::RENEW_AFTER;
 use fmail_host::{Catalogue, Environment, Settings};
-use fmail_transports::{Keyring, Limits, UnixTransport};
+use fmail_transports::{Limits, UnixTransport};
 use futures::FutureExt;
 use futures::executor::block_on;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -24,6 +24,7 @@ use crate::notify::notify;
 use crate::paired::Paired;
 use crate::plugins::Naming;
 use crate::project::{self, Opened};
+use crate::relay::{self, ThisHost};
 use crate::tcp::{self, Tcp};
 use crate::{limits, log, plugins};
 
@@ -63,7 +64,7 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
     let mut listening = JoinSet::new();
     let paired = Paired::of(environment, projects.iter().map(|project| project.root.clone()).collect());
     let (host, limits) = (host(&projects), limits_of(&projects, arguments.ping_after));
-    for one in listen_all(&projects, &tcp, limits, &host, paired.as_ref(), &shutdown).await? {
+    for one in listen_all(&projects, &tcp, limits, &host, &shutdown).await? {
         tracing::info!(endpoint = one.endpoint, "listening");
         listening.spawn(one.finished);
     }
@@ -78,6 +79,7 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
         None => Naming::Projects(&projects),
     };
     plugins::start_all(&naming, &found, &shutdown, &mut plugins).await?;
+    relay::start_all(&projects, paired.as_ref(), &shutdown, &mut plugins);
     notify("READY=1");
     // A watch notes its agent when it starts; the first renewal is due a minute later.
     let (mut look, mut renew) = (interval(LOOK_AFTER), interval_at(Instant::now() + RENEW_AFTER, RENEW_AFTER));
@@ -123,8 +125,9 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
 /// Opens every project that was asked for. All or none: a daemon that serves half of what it was told to would look like
 /// one that works.
 fn open_all(environment: &Environment, arguments: &Serve) -> Result<Vec<Opened>> {
+    let host = ThisHost::default();
     if arguments.roots.is_empty() {
-        return Ok(vec![project::open(environment)?]);
+        return Ok(vec![project::open(environment, &host)?]);
     }
     let mut projects: Vec<Opened> = Vec::new();
     for root in &arguments.roots {
@@ -136,7 +139,7 @@ fn open_all(environment: &Environment, arguments: &Serve) -> Result<Vec<Opened>>
             // One id cannot be meant for several projects.
             own.vars.remove("FMAIL_PROJECT");
         }
-        projects.push(project::open(&own)?);
+        projects.push(project::open(&own, &host)?);
     }
     Ok(projects)
 }
@@ -173,7 +176,6 @@ async fn listen_all(
     tcp: &[Tcp],
     limits: Limits,
     host: &Arc<dyn Host>,
-    paired: Option<&Arc<Paired>>,
     shutdown: &(dyn Fn() -> Shutdown + Sync),
 ) -> Result<Vec<Listening>> {
     let mut listening = Vec::new();
@@ -182,8 +184,7 @@ async fn listen_all(
         listening.push(transport.serve(host.clone(), shutdown()).await?);
     }
     for one in tcp {
-        let keys = paired.map(|paired| paired.clone() as Arc<dyn Keyring>);
-        listening.push(one.listen(limits, keys, host.clone(), shutdown()).await?);
+        listening.push(one.listen(limits, host.clone(), shutdown()).await?);
     }
     Ok(listening)
 }

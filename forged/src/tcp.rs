@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fmail_api::{Error, ErrorKind, Host, Listening, Result, Shutdown, Transport};
 use fmail_host::{Environment, Settings};
-use fmail_transports::{Keyring, Limits, TcpTransport, TlsServer, Token};
+use fmail_transports::{Limits, TcpTransport, TlsServer, Token};
 
 use crate::arguments::Serve;
 
@@ -93,18 +93,11 @@ impl Tcp {
         ))
     }
 
-    /// Listens, and says what that exposes and to whom. Paired hosts may connect here too, by their keys.
-    pub async fn listen(
-        &self,
-        limits: Limits,
-        keys: Option<Arc<dyn Keyring>>,
-        host: Arc<dyn Host>,
-        shutdown: Shutdown,
-    ) -> Result<Listening> {
+    /// Listens, and says what that exposes and to whom.
+    pub async fn listen(&self, limits: Limits, host: Arc<dyn Host>, shutdown: Shutdown) -> Result<Listening> {
         let Protection { token, certificate } = self.protection.clone();
         let (proved, encrypted) = (token.is_some(), certificate.is_some());
-        let transport =
-            TcpTransport::new(self.address).limited(limits).proving(token).showing(certificate).admitting(keys);
+        let transport = TcpTransport::new(self.address).limited(limits).proving(token).showing(certificate);
         let one = transport.serve(host, shutdown).await?;
         let endpoint = one.endpoint.as_str();
         match (proved, encrypted) {

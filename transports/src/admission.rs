@@ -40,14 +40,12 @@ pub struct Admission {
     pub token: Option<Token>,
     /// What paired hosts prove.
     pub keys: Option<Arc<dyn Keyring>>,
-    /// Nobody is heard who has proved nothing, also where there is no token.
-    pub closed: bool,
 }
 
 impl Admission {
     /// Whether nobody is heard who has proved nothing.
     pub fn wants_proof(&self) -> bool {
-        self.closed || self.token.is_some()
+        self.token.is_some() || self.keys.is_some()
     }
 }
 
@@ -60,17 +58,7 @@ pub struct Admitted {
     pub key: Option<String>,
 }
 
-/// What came of hearing a stranger.
-pub enum Entry {
-    /// It has proved a token.
-    Proved(Box<Admitted>),
-    /// It needs to prove nothing here, and this is its first line.
-    Plain(Line),
-    /// It went, its time is over, or the program ends.
-    Gone,
-}
-
-/// Hears a peer until it has proved a token; where none is wanted, until it is clear that it does not want to either.
+/// Hears a peer until it has proved a token. Nothing when it goes, when the time is over or when the program ends.
 ///
 /// Everything but `hello` and `auth` is refused, line by line, so that a client of PROTOCOL.md gets its error as it would
 /// get any other.
@@ -80,46 +68,29 @@ pub async fn admit<R, W>(
     admission: &Admission,
     time: Duration,
     mut shutdown: watch::Receiver<bool>,
-) -> io::Result<Entry>
+) -> io::Result<Option<Admitted>>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let mut first = None;
-    if !admission.wants_proof() {
-        // Heard as anybody is heard here: without haste, and at length.
-        let line = tokio::select! {
-            biased;
-            line = lines.next() => line?,
-            () = raised(&mut shutdown) => return Ok(lines.buffered().map_or(Entry::Gone, Entry::Plain)),
-        };
-        match line {
-            Line::Whole(line) if names_a_key(&line) => first = Some(line),
-            line => return Ok(Entry::Plain(line)),
-        }
-    }
     let usual = lines.limit(LINE_BYTES);
     let mut door = Door { admission, asked: None };
     let heard = async {
         loop {
-            let line = match first.take() {
-                Some(line) => Line::Whole(line),
-                None => lines.next().await?,
-            };
-            let said = match line {
+            let said = match lines.next().await? {
                 Line::Whole(line) => door.hear(&line).await,
                 Line::TooLong => Said::Answer(wire::failure(&door.wanted(), None)),
-                Line::CutOff | Line::End => return Ok(Entry::Gone),
+                Line::CutOff | Line::End => return Ok(None),
             };
             match said {
                 Said::Answer(line) => writer.write(line).await?,
-                Said::Proved(admitted) => return Ok(Entry::Proved(admitted)),
+                Said::Proved(admitted) => return Ok(Some(*admitted)),
             }
         }
     };
     let admitted = tokio::select! {
         heard = timeout(time, heard) => heard,
-        () = raised(&mut shutdown) => return Ok(Entry::Gone),
+        () = raised(&mut shutdown) => return Ok(None),
     };
     lines.limit(usual);
     match admitted {
@@ -127,17 +98,8 @@ where
         Err(_) => {
             let error = Error::new(ErrorKind::Denied, format!("the token was not proved within {} s", time.as_secs()));
             writer.write(wire::failure(&error, None)).await?;
-            Ok(Entry::Gone)
+            Ok(None)
         }
-    }
-}
-
-/// Whether the line is the `hello` of a paired host. Most lines are not, and need not be understood to see that.
-fn names_a_key(line: &[u8]) -> bool {
-    const KEY: &[u8] = b"\"key\"";
-    line.windows(KEY.len()).any(|part| part == KEY) && {
-        let Opening { key, nonce, call, .. } = wire::opening(line);
-        key.is_some() && nonce.is_some() && matches!(call, Ok(Call { request: Request::Hello(_), .. }))
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::admission::{Admission, Admitted, Entry, Keyring, admit};
+use crate::admission::{Admission, Admitted, Keyring, admit};
 use crate::wire::{self, Form, Incoming, Line, LineReader, ReqId, Style};
 use crate::writer::Writer;
 
@@ -74,12 +74,11 @@ where
     let limits = service.limits;
     let mut lines = LineReader::new(reader, limits.line_bytes);
     let writer = Writer::new(writer, limits.write_timeout);
-    let (mut admitted, mut first) = (None, None);
-    if service.admission.wants_proof() || service.admission.keys.is_some() {
+    let mut admitted = None;
+    if service.admission.wants_proof() {
         match admit(&mut lines, &writer, &service.admission, limits.opening, service.shutdown.clone()).await {
-            Ok(Entry::Proved(proved)) => admitted = Some(*proved),
-            Ok(Entry::Plain(line)) => first = Some(line),
-            Ok(Entry::Gone) => return writer.close().await,
+            Ok(Some(proved)) => admitted = Some(proved),
+            Ok(None) => return writer.close().await,
             Err(error) => return tracing::debug!(%error, "connection ended before a token was proved"),
         }
     }
@@ -89,7 +88,7 @@ where
     let done = watch::Sender::new(false);
     let peer = Arc::new(Peer { service, writer, principal: peer_is, proved_for, session, done });
     // However a connection ends, it ends for this peer alone; a failed write says that the peer is gone.
-    let connection = Connection { peer: peer.clone(), lines, first, style: Style::Plain };
+    let connection = Connection { peer: peer.clone(), lines, style: Style::Plain };
     let ended = tokio::select! {
         ended = connection.run(admitted) => ended,
         () = withdrawn(key) => peer.refuse(&revoked(), None).await,
@@ -116,8 +115,6 @@ fn revoked() -> Error {
 struct Connection<R, W> {
     peer: Arc<Peer<W>>,
     lines: LineReader<R>,
-    /// A line that was read already.
-    first: Option<Line>,
     style: Style,
 }
 
@@ -220,9 +217,6 @@ where
 
     /// The next line; nothing when the program ends. What was received before that is still answered.
     async fn next_line(&mut self, shutdown: &mut watch::Receiver<bool>) -> io::Result<Option<Line>> {
-        if let Some(line) = self.first.take() {
-            return Ok(Some(line));
-        }
         if *shutdown.borrow() {
             return Ok(self.lines.buffered());
         }

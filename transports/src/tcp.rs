@@ -34,22 +34,15 @@ pub struct TcpTransport {
     endpoint: TcpEndpoint,
     /// What the daemon shows.
     certificate: Option<TlsServer>,
-    /// What paired hosts prove, and whether nobody else is served.
+    /// What paired hosts prove.
     keys: Option<Arc<dyn Keyring>>,
-    closed: bool,
     limits: Limits,
 }
 
 impl TcpTransport {
     /// A transport for this address.
     pub fn new(address: SocketAddr) -> Self {
-        TcpTransport {
-            endpoint: address.into(),
-            certificate: None,
-            keys: None,
-            closed: false,
-            limits: Limits::default(),
-        }
+        TcpTransport { endpoint: address.into(), certificate: None, keys: None, limits: Limits::default() }
     }
 
     /// With other limits.
@@ -66,17 +59,11 @@ impl TcpTransport {
         self
     }
 
-    /// Hosts that were paired with this one are let in by these, beside whoever else is.
+    /// Hosts that were paired with this one are served by these keys. Nobody is served who proves neither one of them nor
+    /// the token.
     #[must_use]
-    pub fn admitting(mut self, keys: Option<Arc<dyn Keyring>>) -> Self {
-        self.keys = keys;
-        self
-    }
-
-    /// Nobody is served but who proves something: a token, or a key.
-    #[must_use]
-    pub fn closed(mut self) -> Self {
-        self.closed = true;
+    pub fn admitting(mut self, keys: Arc<dyn Keyring>) -> Self {
+        self.keys = Some(keys);
         self
     }
 
@@ -124,7 +111,7 @@ impl Transport for TcpTransport {
         })?;
         let address = listener.local_addr().unwrap_or(asked);
         let tls = self.certificate.as_ref().map(|certificate| TlsAcceptor::from(certificate.0.clone()));
-        let admission = Admission { token: self.endpoint.token.clone(), keys: self.keys.clone(), closed: self.closed };
+        let admission = Admission { token: self.endpoint.token.clone(), keys: self.keys.clone() };
         // Without a token and TLS nothing is proved, and a peer may be silent for as long as it likes.
         let patience = (tls.is_some() || admission.wants_proof()).then_some(self.limits.opening);
         let listener = Arc::new(listener);

@@ -205,8 +205,16 @@ impl<B: Believes> ServerCertVerifier for Verifier<B> {
     }
 }
 
+/// The same for who dials another host: a connection that is lost in the handshake is lost like any other.
+pub(crate) fn handshake_problem(address: &str, error: std::io::Error) -> Error {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(known) => handshake_error(address, known),
+        None => Error::new(ErrorKind::Unavailable, format!("{address} was lost in the TLS handshake: {error}")),
+    }
+}
+
 /// Why a handshake failed, for who configured it.
-pub(crate) fn handshake_error(address: std::net::SocketAddr, error: &rustls::Error) -> Error {
+pub(crate) fn handshake_error(address: impl std::fmt::Display, error: &rustls::Error) -> Error {
     let (what, help) = match error {
         rustls::Error::InvalidMessage(_) => (
             "does not speak TLS".to_string(),

@@ -134,7 +134,7 @@ fn with(served: &Served, token: Token) -> TcpEndpoint {
 #[test]
 fn who_proves_a_key_is_that_peer_and_may_only_relay() {
     let ring = Ring::with("one", "secret-1");
-    let served = serve(|tcp| tcp.admitting(Some(ring.clone())).closed());
+    let served = serve(|tcp| tcp.admitting(ring.clone()));
     let mut peer = greeted(with(&served, Token::named("one", "secret-1")), PROJECT).unwrap();
     peer.ask(&context(PROJECT), &Request::Digest(Default::default())).unwrap();
     let expected = Principal::Peer("one of host-b".into());
@@ -158,7 +158,7 @@ fn who_proves_a_key_is_that_peer_and_may_only_relay() {
 #[test]
 fn nobody_gets_in_with_a_wrong_secret_a_wrong_name_another_project_or_nothing() {
     let ring = Ring::with("one", "secret-1");
-    let served = serve(|tcp| tcp.admitting(Some(ring.clone())).closed());
+    let served = serve(|tcp| tcp.admitting(ring.clone()));
     let wrong = refused(greeted(with(&served, Token::named("one", "secret-2")), PROJECT));
     assert!(wrong.to_string().contains("another token"), "the daemon proves first: {wrong}");
     assert!(wrong.help_text().unwrap().contains("fmail relay join"), "{wrong:?}");
@@ -175,16 +175,11 @@ fn nobody_gets_in_with_a_wrong_secret_a_wrong_name_another_project_or_nothing() 
 }
 
 #[test]
-fn beside_a_token_and_beside_nothing_a_key_opens_too() {
+fn beside_a_token_a_key_opens_too() {
     let ring = Ring::with("one", "secret-1");
     let key = || Token::named("one", "secret-1");
-    let open = serve(|tcp| tcp.admitting(Some(ring.clone())));
-    greeted(open.address.into(), PROJECT).unwrap();
-    greeted(with(&open, key()), PROJECT).unwrap();
     let peer = Principal::Peer("one of host-b".into());
-    assert_eq!(*open.callers.lock().unwrap(), [Principal::Anonymous, peer.clone()]);
-
-    let shared = serve(|tcp| tcp.proving(Some(Token::new("shared"))).admitting(Some(ring.clone())));
+    let shared = serve(|tcp| tcp.proving(Some(Token::new("shared"))).admitting(ring.clone()));
     greeted(with(&shared, Token::new("shared")), PROJECT).unwrap();
     greeted(with(&shared, key()), PROJECT).unwrap();
     assert_eq!(*shared.callers.lock().unwrap(), [Principal::Token("tcp".into()), peer]);
@@ -197,7 +192,7 @@ fn beside_a_token_and_beside_nothing_a_key_opens_too() {
 #[test]
 fn a_key_that_is_withdrawn_cuts_the_connection() {
     let ring = Ring::with("one", "secret-1");
-    let served = serve(|tcp| tcp.admitting(Some(ring.clone())).closed());
+    let served = serve(|tcp| tcp.admitting(ring.clone()));
     let mut peer = greeted(with(&served, Token::named("one", "secret-1")), PROJECT).unwrap();
     ring.revoke("one");
     // Whatever is asked now: the line that says so is the last one.
@@ -215,7 +210,7 @@ fn a_certificate_that_is_pinned_is_believed_and_no_other() {
     let (certificate, key) = certificate();
     let ring = Ring::with("one", "secret-1");
     let shown = TlsServer::new(certificate.as_bytes(), key.as_bytes()).unwrap();
-    let served = serve(|tcp| tcp.admitting(Some(ring.clone())).closed().showing(Some(shown)));
+    let served = serve(|tcp| tcp.admitting(ring.clone()).showing(Some(shown)));
     let pinned = |fingerprint| TcpEndpoint {
         token: Some(Token::named("one", "secret-1")),
         tls: Some(Believed::Pinned(fingerprint).client().unwrap()),

@@ -88,7 +88,7 @@ impl Paired {
         let files = self.pairings.certificate()?;
         let files = files.ok_or_else(|| Error::not_found("this host's certificate for its invitations is gone"))?;
         let certificate = TlsServer::new(&files.certificate, &files.key)?;
-        let transport = TcpTransport::new(address).limited(limits).admitting(Some(self.clone())).closed();
+        let transport = TcpTransport::new(address).limited(limits).admitting(self.clone());
         let listening = transport.showing(Some(certificate)).serve(host, shutdown).await?;
         tracing::info!(endpoint = listening.endpoint, "listening for paired hosts; connections are encrypted");
         Ok(listening.finished)

@@ -1,7 +1,7 @@
 //! The hosts that this one was paired with, as a running daemon sees them.
 //!
 //! The user's pairings are looked at every second, so that `fmail relay invite`, `join` and `revoke` count without a restart:
-//! [`dialled`] tells whom to dial, [`listening`] keeps the addresses where invited hosts are served, and a host whose
+//! `dialled` tells whom to dial, `listening` keeps the addresses where invited hosts are served, and a host whose
 //! pairing is gone is cut.
 
 mod dialled;
@@ -18,8 +18,6 @@ use fmail_host::{Environment, SystemClock};
 use fmail_transports::{Keyring, Token};
 use tokio::sync::watch;
 use tokio::time::interval;
-
-pub use dialled::Dialled;
 
 /// How often to look whether a pairing was made or revoked.
 const LOOK_AFTER: Duration = Duration::from_secs(1);

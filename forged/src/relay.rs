@@ -170,6 +170,12 @@ impl Relaying {
             Some(peer) => peer.links(),
             None => self.neighbours.links(),
         };
+        // Of those who dial us, only paired hosts are known to be encrypted. One whose pairing is over is not awaited.
+        let over = |link: &LinkStatus| {
+            let paired = link.incoming && link.encrypted && !link.connected;
+            paired && self.paired.get().is_some_and(|paired| !paired.knows(&link.peer))
+        };
+        let links: Vec<LinkStatus> = links.into_iter().filter(|link| !over(link)).collect();
         let relays = self.enabled || !links.is_empty();
         let own = relays.then(|| RunningRelay { name: "peer".into(), links });
         let relays: Vec<RunningRelay> = own.into_iter().chain(plugins).collect();

@@ -15,18 +15,28 @@ use fmail_transports::{Limits, TcpTransport, TlsServer};
 use futures::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Paired;
 
 /// When to try again to listen on an address that was taken, and to see what has expired.
 const AGAIN: Duration = Duration::from_secs(5);
 
+/// How long an address stays open that no pairing needs any more.
+const LINGER: Duration = Duration::from_secs(30);
+
+/// An address that is listened on, until this is dropped.
+struct Open {
+    _close: oneshot::Sender<()>,
+    /// Since when no pairing needs it.
+    unwanted: Option<Instant>,
+}
+
 impl Paired {
     /// Listens on the addresses of all invitations, as they come and go, until the shutdown.
     pub async fn listen(self: Arc<Self>, limits: Limits, host: Arc<dyn Host>, shutdown: Shutdown) -> Result<()> {
         let mut known = self.known.subscribe();
-        let (mut open, mut running) = (HashMap::<SocketAddr, oneshot::Sender<()>>::new(), JoinSet::new());
+        let (mut open, mut running) = (HashMap::<SocketAddr, Open>::new(), JoinSet::new());
         tokio::pin!(shutdown);
         loop {
             self.keep(&mut open, &mut running, limits, &host).await;
@@ -50,13 +60,17 @@ impl Paired {
     /// Opens what is wanted and closes what is not.
     async fn keep(
         self: &Arc<Self>,
-        open: &mut HashMap<SocketAddr, oneshot::Sender<()>>,
+        open: &mut HashMap<SocketAddr, Open>,
         running: &mut JoinSet<(SocketAddr, Result<()>)>,
         limits: Limits,
         host: &Arc<dyn Host>,
     ) {
         let wanted = self.wanted();
-        open.retain(|address, _| wanted.contains(address));
+        // Closed a while after the last pairing is gone: who was revoked is told so, and not that nobody listens.
+        open.retain(|address, one| {
+            one.unwanted = (!wanted.contains(address)).then(|| one.unwanted.unwrap_or_else(Instant::now));
+            one.unwanted.is_none_or(|since| since.elapsed() < LINGER)
+        });
         let mut deaf = Vec::new();
         for address in wanted {
             if open.contains_key(&address) {
@@ -66,7 +80,7 @@ impl Paired {
             let shutdown: Shutdown = async move { drop(closed.await) }.boxed();
             match self.open(address, limits, host.clone(), shutdown).await {
                 Ok(finished) => {
-                    open.insert(address, close);
+                    open.insert(address, Open { _close: close, unwanted: None });
                     running.spawn(async move { (address, finished.await) });
                 }
                 Err(error) => deaf.push(format!("invited hosts cannot connect: {error}")),

@@ -79,6 +79,11 @@ impl Paired {
         problems.into_iter().chain(deaf).collect()
     }
 
+    /// Whether a pairing has this name.
+    pub fn knows(&self, name: &str) -> bool {
+        self.known.borrow().pairings.iter().any(|pairing| pairing.name == name)
+    }
+
     /// The pairings for the projects of this daemon.
     fn served<'a>(&'a self, listed: &'a Listed) -> impl Iterator<Item = &'a Pairing> {
         listed.pairings.iter().filter(|pairing| self.roots.contains(&pairing.root))

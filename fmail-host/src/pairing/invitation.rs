@@ -155,7 +155,7 @@ mod tests {
 
     fn invitation() -> Invitation {
         Invitation {
-            address: "host-a:7464".parse().unwrap(),
+            address: "host-a:7465".parse().unwrap(),
             project: "proj-abc123".into(),
             id: "0123456789abcdef0123".into(),
             secret: "5".repeat(64),

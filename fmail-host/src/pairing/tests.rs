@@ -33,8 +33,8 @@ impl Hosts {
         Inviting {
             project: PROJECT.into(),
             root: self.root.clone(),
-            address: "host-a:7464".parse().unwrap(),
-            listen: "0.0.0.0:7464".parse().unwrap(),
+            address: "host-a:7465".parse().unwrap(),
+            listen: "0.0.0.0:7465".parse().unwrap(),
             name: name.map(String::from),
             host: "host-a".into(),
             expires: self.now.after(Duration::from_secs(3600)),

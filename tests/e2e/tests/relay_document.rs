@@ -28,7 +28,7 @@ fn three_commands_pair_two_hosts_and_one_more_ends_it() {
     let ((a, _a), (b, _b)) = (host(), host());
     // The document's port may be taken here.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    a.bash("operator", &invite.replace("127.0.0.1:7464", &free.to_string())).ok();
+    a.bash("operator", &invite.replace("127.0.0.1:7465", &free.to_string())).ok();
     fs::copy(a.path().join("invitation"), b.path().join("invitation")).unwrap();
     let joined = b.bash("operator", join).ok();
     assert!(joined.stdout.starts_with("paired with "), "{joined}");

@@ -15,19 +15,19 @@ use crate::output::{Outcome, Output, note};
 use crate::session::{Place, host, now};
 
 const EXAMPLES: &[Example] = &[
-    example("fmail relay invite --address host-a:7464", "the other host will dial host-a:7464"),
-    example("fmail relay invite --address host-a:7464 | ssh host-b 'cd project && fmail relay join'", "both at once"),
+    example("fmail relay invite --address host-a:7465", "the other host will dial host-a:7465"),
+    example("fmail relay invite --address host-a:7465 | ssh host-b 'cd project && fmail relay join'", "both at once"),
 ];
 
-/// Where hosts are invited to, if nobody says otherwise. Beside PROTOCOL.md's port, which agents of this machine use.
-const PORT: u16 = 7464;
+/// Where hosts are invited to, if nobody says otherwise: beside the ports of PROTOCOL.md and of WebSockets, which agents use.
+const PORT: u16 = 7465;
 /// The longest that an invitation can be accepted.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Invite {
-    /// Where the other host reaches this one [default: the name of this machine, port 7464]
+    /// Where the other host reaches this one [default: the name of this machine, port 7465]
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<HostPort>,
 

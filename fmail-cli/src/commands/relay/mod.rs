@@ -16,7 +16,7 @@ use crate::output::{Outcome, advise, note};
 use crate::session::Place;
 
 pub(crate) const EXAMPLES: &[Example] = &[
-    example("fmail relay invite --address host-a:7464", "on the one host: prints an invitation for another one"),
+    example("fmail relay invite --address host-a:7465", "on the one host: prints an invitation for another one"),
     example("fmail relay join < invitation", "on the other host, in the same project: accepts it"),
     example("fmail relay status", "exit 0 when every link is up, 1 when one is not"),
     example("fmail relay revoke host-b", "end a pairing; its links are cut within seconds"),

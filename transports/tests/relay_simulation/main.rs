@@ -31,6 +31,9 @@ fn run(seed: u64) -> (Result<(usize, Duration), String>, u64) {
         let topology = dice.pick(&[Topology::Mesh, Topology::Hub, Topology::Chain]);
         let mut world = World::new(dice.number(), hosts, topology);
         let deletes = world.records_travel();
+        if dice.roll(2) == 0 {
+            world.skew_all();
+        }
         for _ in 0..10 + dice.roll(60) {
             let longest = if dice.roll(8) == 0 { 20_000 } else { 700 };
             sleep(Duration::from_millis(dice.roll(longest) as u64)).await;
@@ -50,13 +53,21 @@ fn after_whatever_has_happened_all_hosts_hold_the_same() {
         Some(seed) => (seed, 1),
         None => (1, number("FMAIL_RELAY_SCHEDULES").unwrap_or(SCHEDULES)),
     };
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
     let (mut messages, mut slowest) = (0, Duration::ZERO);
-    for seed in first..first + count {
-        match run(seed).0 {
-            Ok((held, time)) => (messages, slowest) = (messages + held, slowest.max(time)),
-            Err(why) => panic!("FMAIL_RELAY_SEED={seed}: {why}"),
+    let mut failures = Vec::new();
+    std::thread::scope(|scope| {
+        let part = |thread| (first..first + count).filter(move |seed| seed % threads == thread);
+        let runs = |thread| scope.spawn(move || part(thread).map(|seed| (seed, run(seed).0)).collect::<Vec<_>>());
+        let parts: Vec<_> = (0..threads).map(runs).collect();
+        for (seed, found) in parts.into_iter().flat_map(|part| part.join().unwrap()) {
+            match found {
+                Ok((held, time)) => (messages, slowest) = (messages + held, slowest.max(time)),
+                Err(why) => failures.push(format!("FMAIL_RELAY_SEED={seed}: {why}")),
+            }
         }
-    }
+    });
+    assert!(failures.is_empty(), "{} of {count} schedules fail:\n{}", failures.len(), failures.join("\n"));
     println!(
         "{count} schedules, {messages} messages, healed within {:.1} s of simulated time, in {:.1} s",
         slowest.as_secs_f64(),

@@ -161,12 +161,19 @@ impl World {
         self.net.trace(&format!("host {host} comes back with an old disk"));
     }
 
+    /// Sets a clock forward by up to two hours. One that is set back is the store's own business: the one in memory gives no
+    /// ids until it has caught up.
     pub fn skew(&mut self, host: usize) {
-        let hours = self.net.roll(9) as i64 - 4;
-        let odd = self.net.roll(3_600_000) as i64;
-        *self.hosts()[host].clock.skew.lock().unwrap() =
-            if self.net.roll(3) == 0 { 0 } else { hours * 3_600_000 + odd };
-        self.net.trace(&format!("host {host} has a clock that is {hours} h off"));
+        let by = self.net.roll(7_200_000) as i64;
+        *self.hosts()[host].clock.skew.lock().unwrap() += by;
+        self.net.trace(&format!("host {host} has its clock set forward by {by} ms"));
+    }
+
+    /// Gives every host a clock that is up to four hours off.
+    pub fn skew_all(&mut self) {
+        for host in self.hosts().iter() {
+            *host.clock.skew.lock().unwrap() = self.net.roll(8 * 3_600_000) as i64 - 4 * 3_600_000;
+        }
     }
 
     pub fn set_weather(&self, link: usize, weather: Weather) {

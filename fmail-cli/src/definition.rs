@@ -8,8 +8,8 @@ use fmail_api::ErrorKind;
 
 use crate::commands::{
     ack, archive, chat, check, completions, config, delete, gc, guard, hook, inbox, init, log, mark_read, mark_unread,
-    mcp, nudge, plugin, quarantine, read, receipt, register, release, renew, reply, reservations, reserve, search,
-    send, status, store, thread, topics, trust, unarchive, watch, who, whoami,
+    mcp, nudge, plugin, quarantine, read, receipt, register, relay, release, renew, reply, reservations, reserve,
+    search, send, status, store, thread, topics, trust, unarchive, watch, who, whoami,
 };
 use crate::run::NOTHING;
 
@@ -211,6 +211,11 @@ pub(crate) enum Command {
     ///
     /// A project is moved to another store by copying it there and changing mail.store.
     Store(store::Store),
+    /// Keep this project in step with other hosts
+    ///
+    /// Pairs hosts, ends pairings, and shows the links: forged relays what is sent on one host to all others. docs/relay.md has
+    /// it all.
+    Relay(relay::Relay),
     /// Chat files
     ///
     /// A chat file is plain text that agents append lines to, `[sender-to-recipient]: message`. docs/chat.md has it all.
@@ -235,7 +240,9 @@ pub(crate) fn command_for(args: &[OsString]) -> clap::Command {
 /// The exit codes as the end of the long help.
 fn exit_codes() -> String {
     let mut text = String::from("Exit codes:\n    0  done; for watch also: timeout, count reached, interrupted");
-    let _ = write!(text, "\n  {NOTHING:>3}  check: there is no unread mail; status of guard, hook, mcp: not installed");
+    let _ =
+        write!(text, "\n  {NOTHING:>3}  check: there is no unread mail; status of guard, hook, mcp: not installed;");
+    let _ = write!(text, "\n       relay status: a link is not up, or there is none");
     for kind in ErrorKind::ALL {
         let lines = wrapped(&format!("{}: {}", kind.code(), kind.meaning()), 72).join("\n       ");
         // Writing into a string does not fail.

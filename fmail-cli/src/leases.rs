@@ -10,7 +10,7 @@ use fmail_api::{
 use crate::output::{Outcome, Output, note};
 use crate::render::on_one_line;
 use crate::session::{Place, unexpected};
-use crate::{identity, paths};
+use crate::{identity, names, paths};
 
 // Which of your reservations a command is about. No documentation: clap would take it for the command's.
 #[derive(Args)]
@@ -83,11 +83,13 @@ pub(crate) fn line(lease: &Lease) -> String {
     format!("{} {} until {}", lease.id, on_one_line(&lease.pattern), lease.until.whole_seconds())
 }
 
-/// Who holds a lease, how, until when and why: `@bob (src/**, exclusive, until 2026-01-10T16:30:00Z, 42m left): auth`
+/// Who holds a lease, how, until when and why: `@bob (src/**, exclusive, until 2026-01-10T16:30:00Z, 42m left): auth`; with
+/// the host behind the name, if it is another one.
 pub(crate) fn holder(lease: &Lease, now: Timestamp) -> String {
+    let elsewhere = names::elsewhere(lease.host.as_deref()).map(|host| format!(" on {host}")).unwrap_or_default();
     let (agent, pattern, until) = (&lease.agent, on_one_line(&lease.pattern), lease.until.whole_seconds());
     let reason = lease.reason.as_deref().map(|reason| format!(": {}", on_one_line(reason))).unwrap_or_default();
-    format!("@{agent} ({pattern}, {}, until {until}, {}){reason}", mode(lease), left(lease.until.since(now)))
+    format!("@{agent}{elsewhere} ({pattern}, {}, until {until}, {}){reason}", mode(lease), left(lease.until.since(now)))
 }
 
 /// Whether others may share it.

@@ -2,6 +2,9 @@
 
 use fmail_api::{AgentName, Error, ErrorKind, Result, Target};
 
+use crate::render::on_one_line;
+use crate::session::host;
+
 /// A topic, or `@` and an agent. `@` alone is what a shell makes of `@$FMAIL_AGENT` when the variable is not set.
 pub(crate) fn target(text: &str) -> Result<Target> {
     if text.trim() == "@" {
@@ -52,9 +55,22 @@ pub(crate) fn shown_target(target: &Target) -> String {
     }
 }
 
+/// The host, where it is another one than this.
+pub(crate) fn elsewhere(named: Option<&str>) -> Option<String> {
+    let named = named?;
+    (Some(named) != host().as_deref()).then(|| on_one_line(named))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_another_host_is_named() {
+        assert_eq!(elsewhere(None), None);
+        assert_eq!(elsewhere(host().as_deref()), None);
+        assert_eq!(elsewhere(Some("no\u{1b}where.invalid")).unwrap(), "no\\u{1b}where.invalid");
+    }
 
     #[test]
     fn an_at_sign_alone_points_to_the_variable() {

@@ -70,6 +70,7 @@ const MAILBOX: &[&str] = &[
     "hook",
     "mcp",
     "nudge",
+    "relay",
     "plugin",
     "trust",
     "store",
@@ -273,7 +274,8 @@ fn storage() -> Value {
 fn exit_codes() -> Value {
     let mut codes = Map::new();
     codes.insert("0".into(), "done; for watch also timeout, count reached, interrupted".into());
-    codes.insert(NOTHING.to_string(), "check: no unread mail; status of guard, hook, mcp: not installed".into());
+    let nothing = "check: no unread mail; status of guard, hook, mcp: not installed; relay status: a link is down";
+    codes.insert(NOTHING.to_string(), nothing.into());
     for kind in ErrorKind::ALL {
         codes.insert(kind.exit_code().to_string(), format!("{}: {}", kind.code(), kind.meaning()).into());
     }

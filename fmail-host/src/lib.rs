@@ -14,6 +14,7 @@ pub mod hosting;
 mod near;
 mod node;
 mod open;
+pub mod pairing;
 pub mod plugin;
 mod project;
 mod registry;

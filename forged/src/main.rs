@@ -10,6 +10,7 @@ mod limits;
 mod lock;
 mod log;
 mod notify;
+mod paired;
 mod plugins;
 mod presence;
 mod project;

@@ -39,11 +39,19 @@ pub fn open(environment: &Environment, host: &ThisHost) -> Result<Opened> {
     create_project(&project, &*store)?;
     let lock = RootLock::take(&project.fmail_dir())?;
     let relay = relay::Configured::from(&settings, environment)?;
-    let node = if relay.enabled { Some(host.node(environment)?) } else { None };
+    // A host may be paired at any time. Where that cannot be, it matters only to who wants to relay.
+    let node = match host.node(environment) {
+        Ok(node) => Some(node),
+        Err(error) if relay.enabled => return Err(error),
+        Err(error) => {
+            tracing::debug!(%error, "this project cannot be relayed");
+            None
+        }
+    };
     let tcp = Configured::from(&settings, relay.enabled, environment)?;
     let plugins = Named::from(&settings)?;
     let root = project.root.clone();
-    let (client, store) = served(project, &settings, store, node)?;
+    let (client, store) = served(project, &settings, store, node, relay.enabled)?;
     let (id, max_message_bytes) = (client.project_id.clone(), settings.mail.max_message_bytes);
     Ok(Opened { root, id, client: Arc::new(client), lock, store, max_message_bytes, tcp, plugins, relay })
 }
@@ -53,12 +61,13 @@ pub fn store_of(project: &Project, settings: &Settings) -> Result<Arc<dyn Store>
     open_store(project, settings, log::reporter(project.root.display().to_string()), Serving::Daemon)
 }
 
-/// The operations of a project over its store, and the store as its many clients share it. One that is relayed has a node.
+/// The operations of a project over its store, and the store as its many clients share it. One that can be relayed has a node.
 pub fn served(
     project: Project,
     settings: &Settings,
     store: Arc<dyn Store>,
     node: Option<Node>,
+    relayed: bool,
 ) -> Result<(Served, Arc<dyn Store>)> {
     let (id, source) = project.id()?;
     if source == ProjectIdSource::Directory {
@@ -73,7 +82,7 @@ pub fn served(
         Some(node) => operations.on(node),
         None => operations,
     };
-    let relaying = Relaying::new(&id, node);
+    let relaying = Relaying::new(&id, node, relayed);
     let client = Served::new(operations, project, id, settings.mail.store.clone(), relaying);
     Ok((client, shared))
 }

@@ -9,19 +9,21 @@ use fmail_api::{
     RunningRelay, Shutdown,
 };
 use fmail_host::{Environment, Settings, SystemClock, this_node};
-use fmail_transports::peer::{Neighbours, Pace, Peer, PeerAddress, PeerRelay, PeerSettings};
-use fmail_transports::{TlsClient, Token};
+use fmail_transports::Token;
+use fmail_transports::peer::{Believed, Neighbours, Pace, PeerAddress, PeerRelay, PeerSettings};
 use futures::StreamExt;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::host::Projects;
+use crate::paired::Paired;
 use crate::project::Opened;
 
 /// What the configuration of a project says about other hosts.
 pub struct Configured {
     /// Whether hosts are served and dialled at all.
     pub enabled: bool,
-    peers: Vec<Peer>,
+    peers: Vec<PeerAddress>,
     dial_timeout: Duration,
     reconnect_interval: Duration,
     line_bytes: usize,
@@ -45,17 +47,15 @@ impl Configured {
         }
         let dials = enabled && trusts("mail.relay.peers");
         let (token, tls) = match dials {
-            true => (
-                tcp.shared_token(environment)?.map(Token::new),
-                tcp.authority(environment)?.map(|pem| TlsClient::trusting(&pem)).transpose()?,
-            ),
+            true => {
+                (tcp.shared_token(environment)?.map(Token::new), tcp.authority(environment)?.map(Believed::Authority))
+            }
             false => (None, None),
         };
-        let peer = |address: &String| Peer {
-            name: address.clone(),
-            address: PeerAddress { address: address.clone(), token: token.clone(), tls: tls.clone() },
+        let peer = |address: &String| -> Result<PeerAddress> {
+            Ok(PeerAddress { token: token.clone(), tls: tls.clone(), ..PeerAddress::plain(address.parse()?) })
         };
-        let peers = if dials { relay.peers.iter().map(peer).collect() } else { Vec::new() };
+        let peers = if dials { relay.peers.iter().map(peer).collect::<Result<_>>()? } else { Vec::new() };
         let time = |key, found, default| if trusts(key) { found } else { default };
         Ok(Configured {
             enabled,
@@ -79,7 +79,7 @@ fn not_trusted(key: &str, what: &str) -> String {
     )
 }
 
-/// Which host this is, once it is known that somebody asks.
+/// Which host this is, the same for all projects.
 #[derive(Default)]
 pub struct ThisHost(OnceLock<Node>);
 
@@ -96,11 +96,14 @@ impl ThisHost {
 
 /// What a project has to do with other hosts.
 pub struct Relaying {
-    /// Which host this is, where the project is relayed.
+    /// Which host this is; none for a project that has nothing to do with others, and cannot have.
     pub node: Option<Node>,
+    /// Whether also hosts are served that were not paired with this one.
+    enabled: bool,
     /// Those who have dialled us.
     pub neighbours: Arc<Neighbours>,
     peer: OnceLock<Arc<PeerRelay>>,
+    paired: OnceLock<Arc<Paired>>,
     seen: Mutex<Seen>,
 }
 
@@ -112,15 +115,17 @@ struct Seen {
 }
 
 impl Relaying {
-    /// A project that is relayed when a node is given.
-    pub fn new(project: &str, node: Option<Node>) -> Self {
+    /// A project that can be relayed when a node is given: to paired hosts, and to others where that is enabled.
+    pub fn new(project: &str, node: Option<Node>, enabled: bool) -> Self {
         let neighbours = Arc::new(Neighbours::new(project, Arc::new(SystemClock)));
-        Relaying { node, neighbours, peer: OnceLock::new(), seen: Mutex::default() }
+        let (peer, paired) = (OnceLock::new(), OnceLock::new());
+        Relaying { node, enabled, neighbours, peer, paired, seen: Mutex::default() }
     }
 
     /// Who may ask what is for relays only.
     ///
     /// - A relay that runs in this process is in the configuration, which is all the leave that it needs.
+    /// - A paired host was let in for this project, by a key that can be revoked; it needs nothing else.
     /// - Everybody else needs `mail.relay.enabled` here.
     /// - Reading (`relay`, `digest`, `fetch`) is then for everyone who may connect: over TCP who has proved the token, and,
     ///   where none is configured, whoever reaches the address. That is PROTOCOL.md's and SPEC.md's trust.
@@ -129,12 +134,14 @@ impl Relaying {
     ///   where no token is wanted: with one, nobody who has not proved it is heard at all.
     /// - Users of this machine, on the Unix socket, do not write in other agents' names.
     pub fn check(&self, context: &Context, request: &Request) -> Result<()> {
-        if !request.is_for_relays() || context.principal == Principal::Local {
+        if !request.is_for_relays() || matches!(context.principal, Principal::Local | Principal::Peer(_)) {
             return Ok(());
         }
-        if self.node.is_none() {
-            return Err(Error::new(ErrorKind::Denied, "relaying is not enabled here")
-                .help("set mail.relay.enabled = true in the user's or the system's configuration of the daemon"));
+        if !self.enabled {
+            return Err(Error::new(ErrorKind::Denied, "relaying is not enabled here").help(
+                "set mail.relay.enabled = true in the user's or the system's configuration of the daemon; or pair the \
+                 hosts: `fmail relay invite`",
+            ));
         }
         let writes = matches!(request, Request::Import(_) | Request::Records(RecordsRequest::Merge(_)));
         if writes && matches!(context.principal, Principal::User(_)) {
@@ -163,12 +170,18 @@ impl Relaying {
             Some(peer) => peer.links(),
             None => self.neighbours.links(),
         };
-        let own = self.node.is_some().then(|| RunningRelay { name: "peer".into(), links });
-        RelayView {
-            node: self.node.clone(),
-            relays: own.into_iter().chain(plugins).collect(),
-            notes: seen.notes.clone(),
-        }
+        // Of those who dial us, only paired hosts are known to be encrypted. One whose pairing is over is not awaited.
+        let over = |link: &LinkStatus| {
+            let paired = link.incoming && link.encrypted && !link.connected;
+            paired && self.paired.get().is_some_and(|paired| !paired.knows(&link.peer))
+        };
+        let links: Vec<LinkStatus> = links.into_iter().filter(|link| !over(link)).collect();
+        let relays = self.enabled || !links.is_empty();
+        let own = relays.then(|| RunningRelay { name: "peer".into(), links });
+        let relays: Vec<RunningRelay> = own.into_iter().chain(plugins).collect();
+        let paired = self.paired.get().map(|paired| paired.notes()).unwrap_or_default();
+        let node = self.node.clone().filter(|_| !relays.is_empty());
+        RelayView { node, relays, notes: seen.notes.iter().cloned().chain(paired).collect() }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -179,6 +192,7 @@ impl Relaying {
 /// Starts the relay of every project that has one.
 pub fn start_all(
     projects: &[Opened],
+    paired: Option<&Arc<Paired>>,
     shutdown: &(dyn Fn() -> Shutdown + Send + Sync),
     running: &mut JoinSet<Result<()>>,
 ) {
@@ -188,6 +202,10 @@ pub fn start_all(
         configured.notes.iter().for_each(|note| relaying.note(note.clone()));
         let Some(node) = relaying.node.clone() else { continue };
         if ids.contains(&project.id.as_str()) {
+            // Nothing that anybody has to know before somebody relays it.
+            if !relaying.enabled {
+                continue;
+            }
             relaying.note(format!(
                 "another clone of the project {} is served by this daemon; only that one is relayed",
                 project.id
@@ -195,10 +213,17 @@ pub fn start_all(
             continue;
         }
         ids.push(&project.id);
+        let peers = match paired {
+            Some(paired) => {
+                let _ = relaying.paired.set(paired.clone());
+                paired.dialled(&project.id, &project.root, configured.peers.clone(), shutdown())
+            }
+            None => watch::channel(configured.peers.clone().into()).1,
+        };
         let settings = PeerSettings {
             node,
             project: project.id.clone(),
-            peers: configured.peers.clone(),
+            peers,
             dial_timeout: configured.dial_timeout,
             reconnect_interval: configured.reconnect_interval,
             line_bytes: configured.line_bytes,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fmail_api::{Error, ErrorKind, Listening, Result, Shutdown, Transport};
+use fmail_api::{Error, ErrorKind, Host, Listening, Result, Shutdown, Transport};
 use fmail_core::RENEW_AFTER;
 use fmail_host::{Catalogue, Environment, Settings};
 use fmail_transports::{Limits, UnixTransport};
@@ -21,6 +21,7 @@ use crate::client::AT_A_TIME;
 use crate::found::Found;
 use crate::host::Projects;
 use crate::notify::notify;
+use crate::paired::Paired;
 use crate::plugins::Naming;
 use crate::project::{self, Opened};
 use crate::relay::{self, ThisHost};
@@ -61,9 +62,16 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
         async move { drop(ended.wait_for(|ending| *ending).await) }.boxed()
     };
     let mut listening = JoinSet::new();
-    for one in listen_all(&projects, &tcp, arguments.ping_after, &shutdown).await? {
+    let paired = Paired::of(environment, projects.iter().map(|project| project.root.clone()).collect());
+    let (host, limits) = (host(&projects), limits_of(&projects, arguments.ping_after));
+    for one in listen_all(&projects, &tcp, limits, &host, &shutdown).await? {
         tracing::info!(endpoint = one.endpoint, "listening");
         listening.spawn(one.finished);
+    }
+    let mut pairing = JoinSet::new();
+    if let Some(paired) = paired.as_ref().filter(|_| !projects.is_empty()) {
+        pairing.spawn(paired.clone().look(shutdown()).map(Ok));
+        pairing.spawn(paired.clone().listen(limits, host.clone(), shutdown()));
     }
     let mut plugins = JoinSet::new();
     let naming = match &alone {
@@ -71,7 +79,7 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
         None => Naming::Projects(&projects),
     };
     plugins::start_all(&naming, &found, &shutdown, &mut plugins).await?;
-    relay::start_all(&projects, &shutdown, &mut plugins);
+    relay::start_all(&projects, paired.as_ref(), &shutdown, &mut plugins);
     notify("READY=1");
     // A watch notes its agent when it starts; the first renewal is due a minute later.
     let (mut look, mut renew) = (interval(LOOK_AFTER), interval_at(Instant::now() + RENEW_AFTER, RENEW_AFTER));
@@ -100,6 +108,7 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
             tracing::warn!(%error, "not everything ended in time");
         }
     }
+    while pairing.join_next().await.is_some() {}
     while let Some(done) = plugins.join_next().await {
         if let Ok(Err(error)) = done {
             tracing::warn!(%error, "a plugin did not end well");
@@ -144,12 +153,8 @@ fn found(environment: &Environment, settings: &Settings, projects: &[Opened]) ->
     Arc::new(Found::new(catalogue, served, settings.mail.projects.open))
 }
 
-async fn listen_all(
-    projects: &[Opened],
-    tcp: &[Tcp],
-    ping_after: Duration,
-    shutdown: &(dyn Fn() -> Shutdown + Sync),
-) -> Result<Vec<Listening>> {
+/// The projects as transports find them.
+fn host(projects: &[Opened]) -> Arc<dyn Host> {
     let mut host = Projects::default();
     for project in projects {
         if let Err(error) = host.add(project.root.clone(), project.client.clone()) {
@@ -157,11 +162,22 @@ async fn listen_all(
         }
         tracing::info!(root = %project.root.display(), project = project.id, "serving");
     }
+    Arc::new(host)
+}
+
+fn limits_of(projects: &[Opened], ping_after: Duration) -> Limits {
     let largest = projects.iter().map(|project| project.max_message_bytes).max().unwrap_or_default();
-    let host = Arc::new(host);
     // JSON may spell a character in six bytes that is stored in two or three.
-    let line_bytes = 3 * largest + 64 * 1024;
-    let limits = Limits { line_bytes, ping_after, ..Limits::default() };
+    Limits { line_bytes: 3 * largest + 64 * 1024, ping_after, ..Limits::default() }
+}
+
+async fn listen_all(
+    projects: &[Opened],
+    tcp: &[Tcp],
+    limits: Limits,
+    host: &Arc<dyn Host>,
+    shutdown: &(dyn Fn() -> Shutdown + Sync),
+) -> Result<Vec<Listening>> {
     let mut listening = Vec::new();
     for project in projects {
         let transport = UnixTransport::new(&project.root).limited(limits);

@@ -88,7 +88,8 @@ impl Tcp {
         )
         .help(
             "listening beyond loopback needs a token (mail.tcp.token_file), TLS (mail.tcp.tls.certificate and \
-             mail.tcp.tls.key), or --insecure or mail.tcp.insecure = true where the network itself is protected",
+             mail.tcp.tls.key), or --insecure or mail.tcp.insecure = true where the network itself is protected; hosts \
+             that are paired with `fmail relay invite` have a listener of their own and need none of this",
         ))
     }
 

@@ -63,7 +63,8 @@ fn written(place: &Place, name: &str, text: &str) -> PathBuf {
 
 fn greet(address: &str, authority: &str, token: Option<&str>) -> Result<String, Failure> {
     let tls = Some(TlsClient::trusting(authority.as_bytes()).unwrap());
-    let endpoint = TcpEndpoint { address: address.parse().unwrap(), token: token.map(Token::new), tls };
+    let address: std::net::SocketAddr = address.parse().unwrap();
+    let endpoint = TcpEndpoint { token: token.map(Token::new), tls, ..address.into() };
     let mut conversation = Conversation::open(&Endpoint::Tcp(endpoint)).expect("somebody listens");
     let local = Context::local("architect".parse().unwrap());
     let context = Context { project: Some(PROJECT.into()), principal: Principal::Anonymous, ..local };

@@ -101,7 +101,7 @@ static void tell(relay *r) {
   for (size_t at = 0; run && at < r->count; at++) {
     peer *p = &r->peers[at];
     fprintf(out, "%s{\"peer\":%s,\"connected\":%s,\"since\":\"%s\",\"authenticated\":true,\"problem\":%s,\"queued\":0,"
-            "\"duplicates\":%llu,\"refused\":%llu,\"relocated\":%llu}", at ? "," : "", p->project,
+            "\"counts\":{\"duplicates\":%llu,\"refused\":%llu,\"relocated\":%llu}}", at ? "," : "", p->project,
             p->problem ? "false" : "true", r->since, p->problem ? p->problem : "null", (unsigned long long)p->duplicates,
             (unsigned long long)p->refused, (unsigned long long)p->relocated);
   }

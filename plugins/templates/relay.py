@@ -28,7 +28,7 @@ def note(project, verb):  # what a project does wrong is shown, and concerns no 
     body, link = verb.get("body"), links[project]
     if verb.get("status", 0) < 0 and verb["status"] != -7:
         link |= {"connected": False, "problem": str(body.get("message") if isinstance(body, dict) else body)}
-    elif isinstance(body, dict) and "refused" in (body.get("imported") or ""): link["refused"] += 1
+    elif isinstance(body, dict) and "refused" in (body.get("imported") or ""): link["counts"]["refused"] += 1
     else: return
     tell()
 
@@ -50,7 +50,7 @@ def begin(verb):
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     for project in verb["body"]["projects"]:
         links[project] = {"peer": project, "connected": True, "since": since, "authenticated": True, "problem": None,
-                          "queued": 0, "duplicates": 0, "refused": 0, "relocated": 0}
+                          "queued": 0, "counts": {"refused": 0}}
     for project in links: mirror(project, list(links))
     tell()
 

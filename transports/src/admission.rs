@@ -1,9 +1,14 @@
-//! Letting in who proves the token, before anything else is heard.
+//! Letting in who proves a token, before anything else is heard.
+//!
+//! A listener may know one token that everybody proves, and a [`Keyring`] of named ones: those of the hosts that were
+//! paired with this one. Which of them a client will prove it tells by the name, in its `hello`.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use fmail_api::{Error, ErrorKind, Request, Result};
+use async_trait::async_trait;
+use fmail_api::{Error, ErrorKind, Principal, Request, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -16,20 +21,51 @@ use crate::writer::Writer;
 /// The longest line of somebody who has proved nothing yet.
 const LINE_BYTES: usize = 16 * 1024;
 
-/// A peer that has proved the token: its `hello`, which is answered now.
+/// The named tokens that a daemon knows. What it says is asked anew for each connection, so that a token which is made or
+/// withdrawn counts at once.
+#[async_trait]
+pub trait Keyring: Send + Sync {
+    /// The token with this name, for this project; or why it opens nothing.
+    async fn token(&self, key: &str, project: &str) -> Result<Token>;
+    /// The token was proved by a host that calls itself so. Gives the peer's name here; an error refuses it all the same.
+    async fn proved(&self, key: &str, host: Option<&str>) -> Result<String>;
+    /// Resolves when the token opens nothing any more: who proved it is cut.
+    async fn ended(&self, key: &str);
+}
+
+/// Whom a listener lets in.
+#[derive(Clone, Default)]
+pub struct Admission {
+    /// What everybody proves who has no key.
+    pub token: Option<Token>,
+    /// What paired hosts prove.
+    pub keys: Option<Arc<dyn Keyring>>,
+}
+
+impl Admission {
+    /// Whether nobody is heard who has proved nothing.
+    pub fn wants_proof(&self) -> bool {
+        self.token.is_some() || self.keys.is_some()
+    }
+}
+
+/// A peer that has proved a token: its `hello`, which is answered now.
 pub struct Admitted {
     pub req_id: Option<ReqId>,
     pub call: Call,
+    pub principal: Principal,
+    /// The name of its token, if it has one.
+    pub key: Option<String>,
 }
 
-/// Hears a peer until it has proved the token. Nothing when it goes, when the time is over or when the program ends.
+/// Hears a peer until it has proved a token. Nothing when it goes, when the time is over or when the program ends.
 ///
 /// Everything but `hello` and `auth` is refused, line by line, so that a client of PROTOCOL.md gets its error as it would
 /// get any other.
 pub async fn admit<R, W>(
     lines: &mut LineReader<R>,
     writer: &Writer<W>,
-    token: &Token,
+    admission: &Admission,
     time: Duration,
     mut shutdown: watch::Receiver<bool>,
 ) -> io::Result<Option<Admitted>>
@@ -38,12 +74,12 @@ where
     W: AsyncWrite + Unpin,
 {
     let usual = lines.limit(LINE_BYTES);
-    let mut door = Door { token, asked: None };
+    let mut door = Door { admission, asked: None };
     let heard = async {
         loop {
             let said = match lines.next().await? {
-                Line::Whole(line) => door.hear(&line),
-                Line::TooLong => Said::Answer(wire::failure(&wanted(), None)),
+                Line::Whole(line) => door.hear(&line).await,
+                Line::TooLong => Said::Answer(wire::failure(&door.wanted(), None)),
                 Line::CutOff | Line::End => return Ok(None),
             };
             match said {
@@ -69,7 +105,7 @@ where
 
 /// What is known of a peer that has proved nothing yet.
 struct Door<'a> {
-    token: &'a Token,
+    admission: &'a Admission,
     asked: Option<Asked>,
 }
 
@@ -77,6 +113,7 @@ struct Door<'a> {
 struct Asked {
     call: Call,
     project: String,
+    token: Token,
     client: Nonce,
     server: Nonce,
 }
@@ -87,18 +124,20 @@ enum Said {
 }
 
 impl Door<'_> {
-    fn hear(&mut self, line: &[u8]) -> Said {
-        let Opening { req_id, nonce, proof, call } = wire::opening(line);
+    async fn hear(&mut self, line: &[u8]) -> Said {
+        let Opening { req_id, nonce, key, proof, call } = wire::opening(line);
         let answer = match (call, proof) {
-            (_, Some(proof)) => match self.proved(&proof) {
-                Some(call) => return Said::Proved(Box::new(Admitted { req_id, call })),
-                None => Err(wrong()),
+            (_, Some(proof)) => match self.proved(&proof).await {
+                Ok((call, principal, key)) => {
+                    return Said::Proved(Box::new(Admitted { req_id, call, principal, key }));
+                }
+                Err(error) => Err(error),
             },
             (Ok(call @ Call { request: Request::Hello(_), .. }), None) => match nonce {
-                Some(nonce) => self.challenge(call, nonce),
-                None => Err(wanted()),
+                Some(nonce) => self.challenge(call, nonce, key).await,
+                None => Err(self.wanted()),
             },
-            _ => Err(wanted()),
+            _ => Err(self.wanted()),
         };
         Said::Answer(match answer {
             Ok(challenge) => wire::challenge(&challenge, req_id.as_ref()),
@@ -107,26 +146,49 @@ impl Door<'_> {
     }
 
     /// Proves the token to the peer, and asks for its own proof. Which projects are served is not told before that.
-    fn challenge(&mut self, call: Call, client: Nonce) -> Result<wire::Challenge> {
+    async fn challenge(&mut self, call: Call, client: Nonce, key: Option<String>) -> Result<wire::Challenge> {
         let project = call.project.clone().ok_or_else(|| Error::invalid("missing project_id"))?;
+        let token = match (key, &self.admission.keys) {
+            (Some(key), Some(keys)) => keys.token(&key, &project).await?,
+            (Some(_), None) => return Err(unpaired()),
+            (None, _) => self.admission.token.clone().ok_or_else(|| self.wanted())?,
+        };
         let server = Nonce::fresh()?;
         let exchange = Exchange { client: &client, server: &server, project: &project };
-        let challenge = wire::Challenge::new(server.clone(), self.token.proof(Role::Server, &exchange));
-        self.asked = Some(Asked { call, project, client, server });
+        let challenge = wire::Challenge::new(server.clone(), token.proof(Role::Server, &exchange));
+        self.asked = Some(Asked { call, project, token, client, server });
         Ok(challenge)
     }
 
-    /// The `hello` of who proved the token. One challenge is good for one attempt.
-    fn proved(&mut self, proof: &str) -> Option<Call> {
-        let Asked { call, project, client, server } = self.asked.take()?;
+    /// The `hello` of who proved the token, and who that is. One challenge is good for one attempt.
+    async fn proved(&mut self, proof: &str) -> Result<(Call, Principal, Option<String>)> {
+        let Asked { call, project, token, client, server } = self.asked.take().ok_or_else(wrong)?;
         let exchange = Exchange { client: &client, server: &server, project: &project };
-        self.token.is_proved_by(proof, Role::Client, &exchange).then_some(call)
+        if !token.is_proved_by(proof, Role::Client, &exchange) {
+            return Err(wrong());
+        }
+        match (token.name(), &self.admission.keys) {
+            (Some(key), Some(keys)) => {
+                let name = keys.proved(key, call.host.as_deref()).await?;
+                Ok((call, Principal::Peer(name), Some(key.to_string())))
+            }
+            _ => Ok((call, Principal::Token("tcp".into()), None)),
+        }
+    }
+
+    fn wanted(&self) -> Error {
+        if self.admission.token.is_some() {
+            return Error::new(ErrorKind::Denied, "this daemon wants a token before anything else")
+                .help("set mail.tcp.token_file to a file with the daemon's token");
+        }
+        Error::new(ErrorKind::Denied, "only hosts that were paired with this one are served here")
+            .help("run `fmail relay invite` on that host, and `fmail relay join` on this one")
     }
 }
 
-fn wanted() -> Error {
-    Error::new(ErrorKind::Denied, "this daemon wants a token before anything else")
-        .help("set mail.tcp.token_file to a file with the daemon's token")
+fn unpaired() -> Error {
+    Error::new(ErrorKind::Denied, "this daemon was paired with no other host")
+        .help("run `fmail relay invite` on the daemon's host, and `fmail relay join` here")
 }
 
 fn wrong() -> Error {

@@ -12,14 +12,45 @@ use sha2::Sha256;
 /// The first line of what is proved. Another way to prove would have another name.
 pub const SCHEME: &str = "fmail-auth-1";
 
+/// The first line of what a token is made from when an invitation is claimed.
+const CLAIM: &str = "fmail-pair-1";
+
 /// What both sides know and nobody else should.
-#[derive(Clone)]
-pub struct Token(String);
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    /// What it is called where a daemon knows several.
+    name: Option<String>,
+    text: String,
+}
 
 impl Token {
     /// A token with this text. Whether it is long enough is for the configuration to say.
     pub fn new(text: impl Into<String>) -> Self {
-        Token(text.into())
+        Token { name: None, text: text.into() }
+    }
+
+    /// One of several tokens that a daemon knows. The name is public: a client tells by it which one it will prove.
+    pub fn named(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Token { name: Some(name.into()), text: text.into() }
+    }
+
+    /// The token that an invitation becomes in the hands of one host. The claim is a random number of that host's, and part
+    /// of the token's name, `<id>.<claim>`; who invited remembers the first that was proved, so that the invitation
+    /// is of no use to anybody who reads it later.
+    pub fn claimed(secret: &str, id: &str, claim: &str) -> Self {
+        let mut code = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes a key of any length");
+        code.update(format!("{CLAIM}\n{id}\n{claim}").as_bytes());
+        Token::named(format!("{id}.{claim}"), hex(&code.finalize().into_bytes()))
+    }
+
+    /// The text, to be kept where nobody else reads it.
+    pub fn reveal(&self) -> &str {
+        &self.text
+    }
+
+    /// Its public name, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// Proves the token to the other side of this exchange, in 64 hexadecimal digits.
@@ -36,7 +67,7 @@ impl Token {
         let Exchange { client, server, project } = exchange;
         // Every part but the last has one length, so no two exchanges give one text.
         let text = format!("{SCHEME}\n{}\n{client}\n{server}\n{project}", role.as_str());
-        let mut code = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).expect("HMAC takes a key of any length");
+        let mut code = Hmac::<Sha256>::new_from_slice(self.text.as_bytes()).expect("HMAC takes a key of any length");
         code.update(text.as_bytes());
         code
     }
@@ -110,7 +141,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Thirty-two bytes out of 64 digits. Capital letters are no digits here: two texts must not mean one number.
-fn unhex(text: &str) -> Option<[u8; 32]> {
+pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),
@@ -165,6 +196,17 @@ mod tests {
         for wrong in ["", "0", &proof[1..], &proof.to_uppercase(), &"é".repeat(32)] {
             assert!(!token.is_proved_by(wrong, Role::Client, &exchange), "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_invitation_becomes_another_token_in_other_hands() {
+        let one = Token::claimed("secret", "id", "claim");
+        assert_eq!(one.name(), Some("id.claim"));
+        assert_eq!(one, Token::claimed("secret", "id", "claim"));
+        for other in [("other", "id", "claim"), ("secret", "other", "claim"), ("secret", "id", "other")] {
+            assert_ne!(Token::claimed(other.0, other.1, other.2).reveal(), one.reveal());
+        }
+        assert_ne!(one.reveal(), "secret");
     }
 
     #[test]

@@ -12,8 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::admission::{Admitted, admit};
-use crate::authentication::Token;
+use crate::admission::{Admission, Admitted, Keyring, admit};
 use crate::wire::{self, Form, Incoming, Line, LineReader, ReqId, Style};
 use crate::writer::Writer;
 
@@ -59,7 +58,7 @@ pub struct Service {
     /// Finds projects.
     pub route: Arc<dyn Route>,
     /// What a peer has to prove before it is heard.
-    pub token: Option<Token>,
+    pub admission: Admission,
     /// What peers may ask at most.
     pub limits: Limits,
     /// Turns true when the program wants to end.
@@ -75,24 +74,42 @@ where
     let limits = service.limits;
     let mut lines = LineReader::new(reader, limits.line_bytes);
     let writer = Writer::new(writer, limits.write_timeout);
-    let (mut admitted, mut peer_is) = (None, principal);
-    if let Some(token) = &service.token {
-        match admit(&mut lines, &writer, token, limits.opening, service.shutdown.clone()).await {
+    let mut admitted = None;
+    if service.admission.wants_proof() {
+        match admit(&mut lines, &writer, &service.admission, limits.opening, service.shutdown.clone()).await {
             Ok(Some(proved)) => admitted = Some(proved),
             Ok(None) => return writer.close().await,
-            Err(error) => return tracing::debug!(%error, "connection ended before the token was proved"),
+            Err(error) => return tracing::debug!(%error, "connection ended before a token was proved"),
         }
-        peer_is = Principal::Token("tcp".into());
     }
+    let peer_is = admitted.as_ref().map_or(principal, |admitted| admitted.principal.clone());
     let proved_for = admitted.as_ref().and_then(|admitted| admitted.call.project.clone());
+    let key = admitted.as_ref().and_then(|admitted| admitted.key.clone()).zip(service.admission.keys.clone());
     let done = watch::Sender::new(false);
     let peer = Arc::new(Peer { service, writer, principal: peer_is, proved_for, session, done });
     // However a connection ends, it ends for this peer alone; a failed write says that the peer is gone.
-    let ended = Connection { peer: peer.clone(), lines, style: Style::Plain }.run(admitted).await;
+    let connection = Connection { peer: peer.clone(), lines, style: Style::Plain };
+    let ended = tokio::select! {
+        ended = connection.run(admitted) => ended,
+        () = withdrawn(key) => peer.refuse(&revoked(), None).await,
+    };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
     peer.writer.close().await;
+}
+
+/// Resolves when the token by which the peer was let in opens nothing any more; never for who has none with a name.
+async fn withdrawn(key: Option<(String, Arc<dyn Keyring>)>) {
+    match key {
+        Some((key, keys)) => keys.ended(&key).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn revoked() -> Error {
+    Error::new(ErrorKind::Denied, "the pairing of these two hosts was revoked")
+        .help("`fmail relay invite` on the one host and `fmail relay join` on the other make a new one")
 }
 
 struct Connection<R, W> {
@@ -111,7 +128,7 @@ where
         let mut shutdown = self.peer.service.shutdown.clone();
         while self.style == Style::Plain {
             let (req_id, call) = match admitted.take() {
-                Some(Admitted { req_id, call }) => (req_id, call),
+                Some(Admitted { req_id, call, .. }) => (req_id, call),
                 None => {
                     let Some(line) = self.next_line(&mut shutdown).await? else { return Ok(()) };
                     let Some(incoming) = self.peer.understood(line).await? else { return Ok(()) };
@@ -256,6 +273,13 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
         if self.proved_for.is_some() && self.proved_for != call.project {
             return Err(Error::new(ErrorKind::Denied, "the token was proved for another project")
                 .help("use a connection for each project"));
+        }
+        if matches!(self.principal, Principal::Peer(_))
+            && !call.request.is_for_relays()
+            && !matches!(call.request, Request::Hello(_))
+        {
+            return Err(Error::new(ErrorKind::Denied, "a paired host relays, and may ask for nothing else")
+                .help("agents use the daemon of their own host"));
         }
         let client = self.service.route.client(call.project.as_deref()).await?;
         let context = Context {

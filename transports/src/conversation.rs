@@ -31,6 +31,7 @@ const STRANGERS_LINES: usize = 16;
 
 /// What to do when two sides do not agree on a token.
 const SAME_TOKEN: &str = "give both sides the same token: mail.tcp.token_file";
+const PAIR_AGAIN: &str = "pair the hosts again: `fmail relay invite` there, `fmail relay join` here";
 
 /// Where a daemon may be.
 #[derive(Clone)]
@@ -50,11 +51,13 @@ pub struct TcpEndpoint {
     pub token: Option<Token>,
     /// Whom we believe; without it, TLS is not spoken.
     pub tls: Option<TlsClient>,
+    /// How long the connection may take.
+    pub patience: Duration,
 }
 
 impl From<SocketAddr> for TcpEndpoint {
     fn from(address: SocketAddr) -> Self {
-        TcpEndpoint { address, token: None, tls: None }
+        TcpEndpoint { address, token: None, tls: None, patience: CONNECT }
     }
 }
 
@@ -100,7 +103,7 @@ impl Conversation {
         let (stream, stranger) = match endpoint {
             Endpoint::Unix(directory) => (Stream::Unix(connect_unix(directory)?), None),
             Endpoint::Tcp(tcp) => {
-                let socket = TcpStream::connect_timeout(&tcp.address, CONNECT).ok()?;
+                let socket = TcpStream::connect_timeout(&tcp.address, tcp.patience).ok()?;
                 socket.set_nodelay(true).ok()?;
                 let stream = match &tcp.tls {
                     Some(client) => Stream::tls(socket, tcp.address, client).ok()?,
@@ -175,23 +178,24 @@ impl Conversation {
     /// The daemon proves the token, then we do; its hello is the answer.
     fn prove(&mut self, context: &Context, token: &Token, address: SocketAddr) -> Result<Option<Hello>, Failure> {
         let project = context.project.as_deref().unwrap_or_default();
+        let otherwise = if token.name().is_some() { PAIR_AGAIN } else { SAME_TOKEN };
         let client = Nonce::fresh().map_err(Failure::Refused)?;
-        let line = wire::hello_with_nonce(context, hello_request(), &client).map_err(Failure::Refused)?;
+        let line = wire::hello_with_nonce(context, hello_request(), &client, token).map_err(Failure::Refused)?;
         self.write(&line)?;
         let mut answer = match self.hear_stranger() {
             Ok(answer) => answer,
             Err(Failure::Refused(error)) => {
                 let said = Error::new(ErrorKind::Denied, format!("the daemon on {address} says: {error}"));
-                return Err(Failure::Refused(said.help(error.help_text().unwrap_or(SAME_TOKEN))));
+                return Err(Failure::Refused(said.help(error.help_text().unwrap_or(otherwise))));
             }
             Err(lost) => return Err(lost),
         };
         let Some((challenge, server)) = Challenge::within(&mut answer) else {
-            return Err(unproved(address, "does not prove that it knows our token"));
+            return Err(unproved(address, "does not prove that it knows our token", otherwise));
         };
         let exchange = Exchange { client: &client, server: &server, project };
         if !token.is_proved_by(&challenge.proof, Role::Server, &exchange) {
-            return Err(unproved(address, "has another token than we have"));
+            return Err(unproved(address, "has another token than we have", otherwise));
         }
         self.write(&wire::auth(&token.proof(Role::Client, &exchange)))?;
         self.hear_answer().and_then(greeted)
@@ -415,9 +419,9 @@ fn knows_only_the_document(failure: Failure) -> Result<Option<Hello>, Failure> {
 }
 
 /// A listener that may be anybody's. It gets nothing.
-fn unproved(address: SocketAddr, what: &str) -> Failure {
+fn unproved(address: SocketAddr, what: &str, help: &str) -> Failure {
     let error = Error::new(ErrorKind::Denied, format!("the daemon on {address} {what}"));
-    Failure::Refused(error.help(SAME_TOKEN))
+    Failure::Refused(error.help(help))
 }
 
 /// What a stranger says is shown to people: at most a few lines of it, and nothing that a terminal would act on.

@@ -19,6 +19,7 @@ pub mod unix;
 pub mod wire;
 mod writer;
 
+pub use admission::Keyring;
 pub use authentication::Token;
 pub use connection::Limits;
 pub use conversation::{Answer, Conversation, Endpoint, Failure, TcpEndpoint};

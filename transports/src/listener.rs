@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::authentication::Token;
+use crate::admission::Admission;
 use crate::connection::{Limits, Route, Service, raised, serve};
 
 /// How long the connections have to finish what is under way.
@@ -30,7 +30,7 @@ pub struct Accepted {
 /// Whom to serve, and how.
 pub struct Rules {
     pub route: Arc<dyn Route>,
-    pub token: Option<Token>,
+    pub admission: Admission,
     pub limits: Limits,
 }
 
@@ -40,8 +40,8 @@ where
     F: Future<Output = io::Result<Option<Accepted>>> + Send,
 {
     let (ending, ended) = watch::channel(false);
-    let Rules { route, token, limits } = rules;
-    let service = Arc::new(Service { route, token, limits, shutdown: ended });
+    let Rules { route, admission, limits } = rules;
+    let service = Arc::new(Service { route, admission, limits, shutdown: ended });
     let mut connections = JoinSet::new();
     let mut number = 0_u64;
     loop {

@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use crate::admission::{Admission, Keyring};
 use crate::authentication::Token;
 use crate::connection::{Limits, Route};
 use crate::conversation::{Endpoint, TcpEndpoint};
@@ -33,13 +34,15 @@ pub struct TcpTransport {
     endpoint: TcpEndpoint,
     /// What the daemon shows.
     certificate: Option<TlsServer>,
+    /// What paired hosts prove.
+    keys: Option<Arc<dyn Keyring>>,
     limits: Limits,
 }
 
 impl TcpTransport {
     /// A transport for this address.
     pub fn new(address: SocketAddr) -> Self {
-        TcpTransport { endpoint: address.into(), certificate: None, limits: Limits::default() }
+        TcpTransport { endpoint: address.into(), certificate: None, keys: None, limits: Limits::default() }
     }
 
     /// With other limits.
@@ -53,6 +56,14 @@ impl TcpTransport {
     #[must_use]
     pub fn proving(mut self, token: Option<Token>) -> Self {
         self.endpoint.token = token;
+        self
+    }
+
+    /// Hosts that were paired with this one are served by these keys. Nobody is served who proves neither one of them nor
+    /// the token.
+    #[must_use]
+    pub fn admitting(mut self, keys: Arc<dyn Keyring>) -> Self {
+        self.keys = Some(keys);
         self
     }
 
@@ -100,15 +111,15 @@ impl Transport for TcpTransport {
         })?;
         let address = listener.local_addr().unwrap_or(asked);
         let tls = self.certificate.as_ref().map(|certificate| TlsAcceptor::from(certificate.0.clone()));
-        let token = self.endpoint.token.clone();
+        let admission = Admission { token: self.endpoint.token.clone(), keys: self.keys.clone() };
         // Without a token and TLS nothing is proved, and a peer may be silent for as long as it likes.
-        let patience = (tls.is_some() || token.is_some()).then_some(self.limits.opening);
+        let patience = (tls.is_some() || admission.wants_proof()).then_some(self.limits.opening);
         let listener = Arc::new(listener);
         let accept = move || {
             let (listener, tls) = (listener.clone(), tls.clone());
             async move { accept(&listener, tls, patience).await }
         };
-        let rules = Rules { route: Arc::new(ByName(host)), token, limits: self.limits };
+        let rules = Rules { route: Arc::new(ByName(host)), admission, limits: self.limits };
         Ok(Listening { endpoint: format!("tcp://{address}"), finished: run(accept, rules, shutdown).boxed() })
     }
 

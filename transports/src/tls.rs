@@ -12,7 +12,12 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, DigitallySignedStruct, PeerMisbehaved, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, PeerMisbehaved, RootCertStore, ServerConfig, SignatureScheme,
+};
+use sha2::{Digest, Sha256};
+
+use crate::peer::Fingerprint;
 
 /// The certificate that a daemon shows, with its key.
 #[derive(Clone)]
@@ -51,15 +56,41 @@ impl TlsClient {
         let vouched = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
             .build()
             .map_err(|error| wrong(error.to_string()))?;
-        let verifier = Arc::new(PinnedOrVouched { pinned, vouched, provider: provider.clone() });
+        let verifier = Arc::new(Verifier { believes: PinnedOrVouched { pinned, vouched }, provider: provider.clone() });
+        TlsClient::verifying(verifier, provider).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Believes the certificate with this fingerprint and no other, whatever names and dates are in it.
+    pub fn pinning(fingerprint: Fingerprint) -> Result<TlsClient> {
+        let provider = Arc::new(ring::default_provider());
+        let verifier = Arc::new(Verifier { believes: Pinned(fingerprint), provider: provider.clone() });
+        TlsClient::verifying(verifier, provider)
+            .map_err(|error| Error::internal(format!("TLS cannot be configured: {error}")))
+    }
+
+    fn verifying(
+        verifier: Arc<dyn ServerCertVerifier>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<TlsClient, rustls::Error> {
         let mut config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])
-            .map_err(|error| wrong(error.to_string()))?
+            .with_protocol_versions(&[&TLS13])?
             .dangerous()
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
         config.resumption = Resumption::disabled();
         Ok(TlsClient(Arc::new(config)))
+    }
+}
+
+impl Fingerprint {
+    /// Of the first certificate in this PEM: the one that a daemon shows.
+    pub fn of_pem(pem: &[u8]) -> Result<Fingerprint> {
+        let found = certificates(pem).map_err(|why| unusable("mail.tcp.tls.certificate", &why))?;
+        Ok(Fingerprint::of(&found[0]))
+    }
+
+    fn of(certificate: &CertificateDer<'_>) -> Fingerprint {
+        Fingerprint(Sha256::digest(certificate).into())
     }
 }
 
@@ -76,6 +107,18 @@ fn unusable(key: &str, why: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, format!("`{key}` cannot be used: {why}"))
 }
 
+/// Decides whether a certificate is believed.
+trait Believes: std::fmt::Debug + Send + Sync {
+    fn check(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error>;
+}
+
 /// Accepts a certificate that stands in the authority's file itself, whatever names and dates are in it, as ssh accepts a
 /// known key; any other one has to be vouched for by one of them and to name the address. The usual check alone
 /// refuses the self-signed certificates that most tools make, because they call themselves an authority.
@@ -83,11 +126,10 @@ fn unusable(key: &str, why: &str) -> Error {
 struct PinnedOrVouched {
     pinned: Vec<CertificateDer<'static>>,
     vouched: Arc<WebPkiServerVerifier>,
-    provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for PinnedOrVouched {
-    fn verify_server_cert(
+impl Believes for PinnedOrVouched {
+    fn check(
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
@@ -99,6 +141,45 @@ impl ServerCertVerifier for PinnedOrVouched {
             return Ok(ServerCertVerified::assertion());
         }
         self.vouched.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+}
+
+/// Accepts one certificate. That the other side has its key is proved by the signature of the handshake.
+#[derive(Debug)]
+struct Pinned(Fingerprint);
+
+impl Believes for Pinned {
+    fn check(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match Fingerprint::of(end_entity) == self.0 {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Verifier<B> {
+    believes: B,
+    provider: Arc<CryptoProvider>,
+}
+
+impl<B: Believes> ServerCertVerifier for Verifier<B> {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.believes.check(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
     fn verify_tls12_signature(
@@ -124,12 +205,24 @@ impl ServerCertVerifier for PinnedOrVouched {
     }
 }
 
+/// The same for who dials another host: a connection that is lost in the handshake is lost like any other.
+pub(crate) fn handshake_problem(address: &str, error: std::io::Error) -> Error {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        Some(known) => handshake_error(address, known),
+        None => Error::new(ErrorKind::Unavailable, format!("{address} was lost in the TLS handshake: {error}")),
+    }
+}
+
 /// Why a handshake failed, for who configured it.
-pub(crate) fn handshake_error(address: std::net::SocketAddr, error: &rustls::Error) -> Error {
+pub(crate) fn handshake_error(address: impl std::fmt::Display, error: &rustls::Error) -> Error {
     let (what, help) = match error {
         rustls::Error::InvalidMessage(_) => (
             "does not speak TLS".to_string(),
             "give forged mail.tcp.tls.certificate and mail.tcp.tls.key, or remove mail.tcp.tls.authority here",
+        ),
+        rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => (
+            "shows another certificate than the one that the invitation names".to_string(),
+            "either somebody else answers there, or that host has a new certificate: then pair the hosts again",
         ),
         rustls::Error::InvalidCertificate(why) => (
             format!("shows a certificate that is not believed: {why}"),

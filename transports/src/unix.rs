@@ -14,6 +14,7 @@ use futures::FutureExt;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::UnixListener;
 
+use crate::admission::Admission;
 use crate::connection::{Limits, Route};
 use crate::conversation::{CONNECT, Endpoint};
 use crate::listener::{Accepted, Rules, Streams, run};
@@ -120,7 +121,7 @@ impl Transport for UnixTransport {
             async move { accept(&listener, uid).await }
         };
         // The kernel says who the peer is; nothing else needs to be proved.
-        let rules = Rules { route: Arc::new(Only(client)), token: None, limits: self.limits };
+        let rules = Rules { route: Arc::new(Only(client)), admission: Admission::default(), limits: self.limits };
         let serving = run(accept, rules, shutdown);
         let finished = async move {
             let ended = serving.await;

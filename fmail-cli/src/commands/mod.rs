@@ -23,6 +23,7 @@ pub(crate) mod quarantine;
 pub(crate) mod read;
 pub(crate) mod receipt;
 pub(crate) mod register;
+pub(crate) mod relay;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod reply;
@@ -93,6 +94,7 @@ pub(crate) fn execute(command: Command, environment: Environment, set: Vec<Strin
                 Command::Nudge(command) => command.run(&place),
                 Command::Whoami(command) => command.run(&place),
                 Command::Chat(command) => command.run(&place, &set),
+                Command::Relay(command) => command.run(&place),
                 Command::Quarantine(command) => command.run(&place),
                 // Answered above, without settings.
                 Command::Completions(_)
@@ -118,6 +120,7 @@ pub(crate) fn examples(command: &str) -> &'static [Example] {
         "watch" => watch::EXAMPLES,
         "who" => who::EXAMPLES,
         "register" => register::EXAMPLES,
+        "relay" => relay::EXAMPLES,
         "status" => status::EXAMPLES,
         "inbox" => inbox::EXAMPLES,
         "chat" => chat::EXAMPLES,

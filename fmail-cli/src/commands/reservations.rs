@@ -65,7 +65,10 @@ fn rows(held: &[Lease]) -> Vec<String> {
         [
             on_one_line(&lease.pattern),
             lease.id.to_string(),
-            format!("@{}", names::shown(&lease.agent)),
+            match names::elsewhere(lease.host.as_deref()) {
+                Some(host) => format!("@{} on {host}", names::shown(&lease.agent)),
+                None => format!("@{}", names::shown(&lease.agent)),
+            },
             leases::mode(lease).to_string(),
             format!("{} ({})", lease.until.whole_seconds(), leases::left(lease.until.since(now))),
             lease.reason.as_deref().map(on_one_line).unwrap_or_default(),

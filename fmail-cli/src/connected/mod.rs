@@ -79,9 +79,9 @@ fn tcp_endpoint(place: &Place) -> Result<TcpEndpoint> {
     let tcp = &place.settings.mail.tcp;
     let authority = tcp.authority(&place.environment)?;
     Ok(TcpEndpoint {
-        address: tcp.address,
         token: tcp.shared_token(&place.environment)?.map(Token::new),
         tls: authority.map(|pem| TlsClient::trusting(&pem)).transpose()?,
+        ..TcpEndpoint::from(tcp.address)
     })
 }
 

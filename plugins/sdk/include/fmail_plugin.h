@@ -1,4 +1,4 @@
-/* fmail_plugin.h - the fmail plugin ABI, major 1 (draft).  C99 / C++11, no dependencies.
+/* fmail_plugin.h - the fmail plugin ABI, major 1: frozen.  C99 / C++11, no dependencies.
  *
  * A plugin is a shared library that exports one symbol, `fmail_plugin_v1`: a struct of functions beside a manifest. The
  * host fills in a struct of its own, `fm_host`. What flows between the two is text: fmail's JSON, or the lines of the log

@@ -252,3 +252,58 @@ fn a_project_that_is_not_served_is_named() {
     daemon.await_log("the project `proj-nowhere` is not served by this daemon");
     daemon.stop();
 }
+
+/// A relay that asks all that hosts ask each other, of the project that it finds, and tells what it heard.
+const CURIOUS: &str = r#"#!/usr/bin/env python3
+import json, sys
+asks = {1: {"cmd": "digest"}, 2: {"cmd": "records", "list": list(range(64))}, 3: {"cmd": "fetch", "stretches": [{}]},
+        4: {"cmd": "relay_status"}, 5: {"cmd": "hello"}}
+run, heard = None, {}
+
+def say(**verb):
+    print(json.dumps(verb), flush=True)
+
+for verb in map(json.loads, sys.stdin.buffer):
+    match verb:
+        case {"hello": _}: say(hello={"name": "curious", "version": "1.0.0", "kind": "relay"})
+        case {"create": number} | {"destroy": number}: say(done=number)
+        case {"call": number, "method": "run"}:
+            run = number
+            say(call=100, method="projects", context={}, request={})
+        case {"call": number, "method": "shutdown"}:
+            say(done=number, body={})
+            say(done=run, status=1)
+        case {"done": 100, "body": body}:
+            for number, request in asks.items():
+                say(call=number, method="request", context={"project": body["projects"][0]},
+                    request=request | {"agent": "curious"})
+                say(pull=number, n=64)
+        case {"item": number, "body": body}: heard.setdefault(number, []).append(body)
+        case {"done": number} if number in asks:
+            heard.setdefault(number, []).append({"status": verb.get("status", 0), "body": verb.get("body")})
+            say(log={"level": "info", "target": "curious", "message": f"heard {number} {json.dumps(heard[number])}"})
+"#;
+
+#[test]
+fn a_relay_that_is_a_plugin_can_ask_all_that_hosts_ask_each_other() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::new();
+    sandbox.fmail().arg("init").ok();
+    let program = sandbox.home().join("fmail-plugin-curious");
+    fs::write(&program, CURIOUS).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let section = format!("[mail.plugin.curious]\nfile = {:?}\n", program.display().to_string());
+    let directory = sandbox.home().join(".config/fmail");
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("config.toml"), format!("[mail]\nrelays = [\"curious\"]\n{section}")).unwrap();
+    sandbox.send("alice", "task", "what a relay fetches");
+    let mut daemon = Daemon::start(&sandbox);
+    for (number, part) in [(1, "answers"), (2, "held"), (3, "what a relay fetches"), (4, "relays"), (5, "relay_status")]
+    {
+        let line = daemon.await_log(&format!("heard {number} "));
+        let fine = line.replace('\\', "").contains("\"status\": 0") || line.contains("status\\\": 1");
+        assert!(line.contains(part) || (number == 1 && fine), "{number}: {line}");
+        assert!(!line.contains("\"status\\\": -"), "{number}: {line}");
+    }
+    daemon.stop();
+}

@@ -4,35 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{Context, Error, ErrorKind, Hello, Node, Request, Result};
-use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use super::address::{HostPort, PeerAddress};
 use super::counted::Counted;
 use super::end::hello;
 use super::link::{Link, brief};
 use super::status::Traffic;
 use crate::authentication::{Exchange, Nonce, Role, Token};
 use crate::conversation::Answer;
-use crate::tls::TlsClient;
+use crate::tls::handshake_problem;
 use crate::wire::{self, Challenge, Heard, Line, LineReader, heard, outgoing};
 
 /// How many lines a stranger may say before its answer, and how long they may be.
 const STRANGERS_LINES: usize = 16;
 const STRANGERS_LINE: usize = 64 * 1024;
-
-/// Where a peer is, and how both sides make sure of each other there.
-#[derive(Clone)]
-pub struct PeerAddress {
-    /// `host:port`.
-    pub address: String,
-    /// What both sides have to prove before anything else is said.
-    pub token: Option<Token>,
-    /// Whom we believe; without it, TLS is not spoken.
-    pub tls: Option<TlsClient>,
-}
 
 /// A peer that was reached.
 pub enum Dialled {
@@ -106,16 +95,14 @@ impl Dialling<'_> {
         let address = &self.to.address;
         let unreachable =
             |error: std::io::Error| Error::new(ErrorKind::Unavailable, format!("{address} cannot be reached: {error}"));
-        let stream = TcpStream::connect(address.as_str()).await.map_err(unreachable)?;
+        let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(unreachable)?;
         stream.set_nodelay(true).map_err(unreachable)?;
         let stream = Counted::new(stream, self.traffic.clone());
         let (reader, writer): (Reader, Writer) = match &self.to.tls {
-            Some(client) => {
-                let tls = TlsConnector::from(client.0.clone()).connect(server_name(address)?, stream).await;
-                let tls = tls.map_err(|error| {
-                    Error::new(ErrorKind::Denied, format!("{address} fails the TLS handshake: {error}"))
-                        .help("compare mail.tcp.tls on both sides")
-                })?;
+            Some(believed) => {
+                let connector = TlsConnector::from(believed.client()?.0);
+                let tls = connector.connect(address.server_name()?, stream).await;
+                let tls = tls.map_err(|error| handshake_problem(&address.to_string(), error))?;
                 let (reader, writer) = tokio::io::split(tls);
                 (Box::new(reader), Box::new(writer))
             }
@@ -132,7 +119,7 @@ impl Dialling<'_> {
         let address = &self.to.address;
         let project = self.context.project.as_deref().unwrap_or_default();
         let client = Nonce::fresh()?;
-        say(writer, &wire::hello_with_nonce(self.context, hello(self.node), &client)?).await?;
+        say(writer, &wire::hello_with_nonce(self.context, hello(self.node), &client, token)?).await?;
         let mut answer = match hear(lines).await? {
             Said::Answer(answer) => answer,
             Said::Refused(error) => return Err(self.says(&error)),
@@ -194,16 +181,9 @@ pub(super) async fn say(writer: &mut Writer, line: &str) -> Result<()> {
     said.await.map_err(|error| Error::new(ErrorKind::Unavailable, format!("the connection is lost: {error}")))
 }
 
-/// The host of an address, as its certificate names it.
-fn server_name(address: &str) -> Result<ServerName<'static>> {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    ServerName::try_from(host.to_string())
-        .map_err(|_| Error::invalid(format!("`{host}` is no name that a certificate could have")))
-}
-
-fn unproved(address: &str, what: &str) -> Error {
-    Error::new(ErrorKind::Denied, format!("{address} {what}")).help("give both sides the same token")
+fn unproved(address: &HostPort, what: &str) -> Error {
+    Error::new(ErrorKind::Denied, format!("{address} {what}"))
+        .help("give both sides the same token, or pair them again")
 }
 
 fn closed() -> Error {

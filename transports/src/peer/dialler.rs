@@ -10,12 +10,13 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::address::PeerAddress;
 use super::dial::{Dialled, Dialling};
 use super::end::End;
 use super::link::Link;
 use super::neighbours::Neighbours;
 use super::plain::{self, LastSeen};
-use super::relay::{Peer, PeerSettings};
+use super::relay::PeerSettings;
 use super::session::{Ended, Session, locked};
 use super::status::LinkState;
 
@@ -53,7 +54,7 @@ impl Drop for Serving {
 /// Keeps the link to one peer.
 pub struct Dialler {
     pub settings: PeerSettings,
-    pub peer: Peer,
+    pub peer: PeerAddress,
     pub here: Arc<dyn Client>,
     pub context: Context,
     pub clock: Arc<dyn Clock>,
@@ -119,7 +120,7 @@ impl Dialler {
 
     async fn dial(&self) -> Result<Dialled> {
         let dialling = Dialling {
-            to: &self.peer.address,
+            to: &self.peer,
             node: &self.settings.node,
             context: &self.context,
             time: self.settings.dial_timeout,
@@ -163,7 +164,7 @@ impl Dialler {
     }
 
     async fn work(&mut self, dialled: Dialled) -> Again {
-        let address = &self.peer.address;
+        let address = &self.peer;
         let (proved, encrypted) = (address.token.is_some() || address.tls.is_some(), address.tls.is_some());
         self.state.protected(proved, encrypted);
         match dialled {

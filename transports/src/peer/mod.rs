@@ -1,7 +1,7 @@
 //! The peer relay: this host and others hold the same messages.
 //!
 //! A link is driven by the host that dialled it; messages go both ways over it. [`PeerRelay`] keeps one link for each
-//! configured peer and project, from the inside to the outside:
+//! peer and project, from the inside to the outside:
 //!
 //! | file | holds |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | `carry`, `pump` | messages from one end to the other: several under way at a time, never too many |
 //! | `session` | all of these at once, as long as the other end answers |
 //! | `plain` | the other end knows PROTOCOL.md and nothing else |
+//! | `address` | where a peer is, and how both sides make sure of each other |
 //! | `dial`, `link` | the connection: who is there, and many requests at a time over it |
 //! | `status`, `neighbours` | what can be seen of links: of those that we dialled, and of those that others dialled |
 //! | `dialler`, `relay` | dialling, and dialling again |
@@ -18,6 +19,7 @@
 //! A session asks two [`Client`](fmail_api::Client)s and the clock, and nothing else: that one of them is at the other end
 //! of a connection is none of its business, and a simulator can run thousands of schedules in a second.
 
+mod address;
 mod both;
 mod carry;
 mod counted;
@@ -35,10 +37,10 @@ mod relay;
 mod session;
 mod status;
 
-pub use dial::PeerAddress;
+pub use address::{Believed, Fingerprint, HostPort, PeerAddress, Peers};
 pub use end::End;
 pub use neighbours::{Neighbour, Neighbours};
 pub use pace::Pace;
-pub use relay::{Peer, PeerRelay, PeerSettings};
+pub use relay::{PeerRelay, PeerSettings};
 pub use session::{Ended, Session};
 pub use status::LinkState;

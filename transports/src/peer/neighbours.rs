@@ -136,9 +136,16 @@ impl Neighbours {
             return neighbour.clone();
         }
         let authenticated = !matches!(context.principal, Principal::Anonymous);
-        let name = context.host.clone().unwrap_or_else(|| context.agent.to_string());
+        let (name, paired) = match &context.principal {
+            Principal::Peer(name) => (name.clone(), true),
+            _ => (context.host.clone().unwrap_or_else(|| context.agent.to_string()), false),
+        };
         let state = LinkState::new(name.clone(), self.project.clone(), self.clock.clone());
         let state = Arc::new(state.incoming(run.is_none(), authenticated));
+        if paired {
+            // Paired hosts are served over TLS only.
+            state.protected(true, true);
+        }
         let introduced = run.and_then(|run| locked(&self.introduced).get(&run).cloned());
         if let Some((node, version)) = introduced {
             state.introduced(Some(node), version);

@@ -1,30 +1,22 @@
 //! The relay of a project: one link for each peer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fmail_api::{Clock, Context, Host, LinkStatus, Node, ProjectRef, Relay, RelayStatus, Result, Shutdown};
+use fmail_api::{Client, Clock, Context, Host, LinkStatus, Node, ProjectRef, Relay, RelayStatus, Result, Shutdown};
 use futures::StreamExt;
 use futures::stream::{BoxStream, select_all};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
-use super::dial::PeerAddress;
+use super::address::{PeerAddress, Peers};
 use super::dialler::{Dialler, Served};
 use super::neighbours::Neighbours;
 use super::pace::Pace;
 use super::plain::LastSeen;
+use super::session::locked;
 use super::status::LinkState;
-
-/// A peer of the configuration.
-#[derive(Clone)]
-pub struct Peer {
-    /// As the configuration names it.
-    pub name: String,
-    /// Where it is.
-    pub address: PeerAddress,
-}
 
 /// What a relay of one project is made of.
 #[derive(Clone)]
@@ -33,8 +25,8 @@ pub struct PeerSettings {
     pub node: Node,
     /// The project's id.
     pub project: String,
-    /// Whom to dial.
-    pub peers: Vec<Peer>,
+    /// Whom to dial, now and whenever that changes.
+    pub peers: Peers,
     /// How long a peer may take to say hello.
     pub dial_timeout: Duration,
     /// How long to wait before a peer that is gone is dialled again.
@@ -50,21 +42,72 @@ pub struct PeerRelay {
     settings: PeerSettings,
     clock: Arc<dyn Clock>,
     neighbours: Arc<Neighbours>,
-    links: Vec<Arc<LinkState>>,
+    links: Arc<Mutex<Vec<Dialled>>>,
+    /// Moves when a link comes, goes or changes.
+    changed: Arc<watch::Sender<u64>>,
+}
+
+/// A peer that is dialled, and how that goes.
+#[derive(Clone)]
+struct Dialled {
+    peer: PeerAddress,
+    state: Arc<LinkState>,
 }
 
 impl PeerRelay {
     /// A relay that dials these peers; `neighbours` are those who dial us.
     pub fn new(settings: PeerSettings, clock: Arc<dyn Clock>, neighbours: Arc<Neighbours>) -> Self {
-        let link = |peer: &Peer| Arc::new(LinkState::new(peer.name.clone(), settings.project.clone(), clock.clone()));
-        let links = settings.peers.iter().map(link).collect();
-        PeerRelay { settings, clock, neighbours, links }
+        let relay = PeerRelay { settings, clock, neighbours, links: Arc::default(), changed: Arc::default() };
+        let wanted = relay.settings.peers.borrow().clone();
+        relay.want(&wanted);
+        relay
     }
 
     /// Every link as it is now: those that we dial, and those that others have dialled.
     pub fn links(&self) -> Vec<LinkStatus> {
-        self.links.iter().map(|link| link.view()).chain(self.neighbours.links()).collect()
+        views(&self.links, &self.neighbours)
     }
+
+    /// The links to these peers and no others. What is known of one that stays is kept.
+    fn want(&self, wanted: &[PeerAddress]) -> Vec<Dialled> {
+        let mut links = locked(&self.links);
+        links.retain(|link| wanted.contains(&link.peer));
+        for peer in wanted {
+            if !links.iter().any(|link| link.peer == *peer) {
+                let state = LinkState::new(peer.name.clone(), self.settings.project.clone(), self.clock.clone());
+                links.push(Dialled { peer: peer.clone(), state: Arc::new(state) });
+            }
+        }
+        self.changed.send_modify(|number| *number += 1);
+        links.clone()
+    }
+
+    fn dialler(&self, link: &Dialled, here: &Arc<dyn Client>, served: &Arc<Served>) -> Result<Dialler> {
+        Ok(Dialler {
+            settings: self.settings.clone(),
+            peer: link.peer.clone(),
+            here: here.clone(),
+            context: context(&self.settings)?,
+            clock: self.clock.clone(),
+            neighbours: self.neighbours.clone(),
+            state: link.state.clone(),
+            served: served.clone(),
+            seen: LastSeen::default(),
+            run: None,
+        })
+    }
+}
+
+fn views(links: &Mutex<Vec<Dialled>>, neighbours: &Neighbours) -> Vec<LinkStatus> {
+    locked(links).iter().map(|link| link.state.view()).chain(neighbours.links()).collect()
+}
+
+/// Passes on that a link has changed. Does not end.
+async fn pass_on(mut changes: watch::Receiver<u64>, changed: Arc<watch::Sender<u64>>) {
+    while changes.changed().await.is_ok() {
+        changed.send_modify(|number| *number += 1);
+    }
+    std::future::pending().await
 }
 
 #[async_trait]
@@ -75,34 +118,40 @@ impl Relay for PeerRelay {
 
     async fn run(&self, local: Arc<dyn Host>, shutdown: Shutdown) -> Result<()> {
         let here = local.open(ProjectRef::Id(self.settings.project.clone())).await?;
-        let (mut links, served) = (JoinSet::new(), Arc::new(Served::default()));
-        for (peer, state) in self.settings.peers.iter().zip(&self.links) {
-            let dialler = Dialler {
-                settings: self.settings.clone(),
-                peer: peer.clone(),
-                here: here.clone(),
-                context: context(&self.settings)?,
-                clock: self.clock.clone(),
-                neighbours: self.neighbours.clone(),
-                state: state.clone(),
-                served: served.clone(),
-                seen: LastSeen::default(),
-                run: None,
-            };
-            links.spawn(dialler.keep());
+        let (mut diallers, served) = (JoinSet::new(), Arc::new(Served::default()));
+        let (mut peers, mut running) = (self.settings.peers.clone(), Vec::<(Dialled, AbortHandle)>::new());
+        tokio::pin!(shutdown);
+        loop {
+            let wanted = peers.borrow_and_update().clone();
+            running.retain(|(link, task)| {
+                let stays = wanted.contains(&link.peer);
+                if !stays {
+                    task.abort();
+                }
+                stays
+            });
+            for link in self.want(&wanted) {
+                if !running.iter().any(|(known, _)| known.peer == link.peer) {
+                    let dialler = self.dialler(&link, &here, &served)?;
+                    let changes = pass_on(link.state.changes(), self.changed.clone());
+                    let task = diallers.spawn(async { futures::join!(dialler.keep(), changes).0 });
+                    running.push((link, task));
+                }
+            }
+            tokio::select! {
+                () = &mut shutdown => break,
+                Ok(()) = peers.changed() => {}
+                // Those who are gone need no place.
+                Some(_) = diallers.join_next(), if !diallers.is_empty() => {}
+            }
         }
-        shutdown.await;
-        links.shutdown().await;
+        diallers.shutdown().await;
         Ok(())
     }
 
     fn status(&self) -> BoxStream<'static, RelayStatus> {
-        let changes: Vec<watch::Receiver<u64>> =
-            self.links.iter().map(|link| link.changes()).chain([self.neighbours.changes()]).collect();
         let (links, neighbours) = (self.links.clone(), self.neighbours.clone());
-        let view =
-            move || RelayStatus { links: links.iter().map(|link| link.view()).chain(neighbours.links()).collect() };
-        let changed = changes.into_iter().map(|receiver| {
+        let changed = [self.changed.subscribe(), self.neighbours.changes()].map(|receiver| {
             futures::stream::unfold(receiver, |mut receiver| async {
                 receiver.changed().await.ok()?;
                 Some(((), receiver))
@@ -110,7 +159,7 @@ impl Relay for PeerRelay {
             .boxed()
         });
         let first = futures::stream::once(async {});
-        first.chain(select_all(changed)).map(move |()| view()).boxed()
+        first.chain(select_all(changed)).map(move |()| RelayStatus { links: views(&links, &neighbours) }).boxed()
     }
 }
 

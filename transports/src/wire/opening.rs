@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Call, ReqId, outgoing, parse};
-use crate::authentication::{Nonce, SCHEME};
+use crate::authentication::{Nonce, SCHEME, Token};
 
 /// What a line says to a daemon that wants a token.
 pub struct Opening {
@@ -13,6 +13,8 @@ pub struct Opening {
     pub req_id: Option<ReqId>,
     /// The nonce of a `hello`.
     pub nonce: Option<Nonce>,
+    /// Which token a `hello` will prove, where it is one that has a name.
+    pub key: Option<String>,
     /// The proof of an `auth`.
     pub proof: Option<String>,
     /// The request; an `auth` is none.
@@ -28,6 +30,7 @@ pub fn opening(line: &[u8]) -> Opening {
     Opening {
         req_id: incoming.req_id,
         nonce: text("nonce").and_then(Nonce::parse),
+        key: text("key").map(str::to_string),
         proof: auth.then(|| text("proof").unwrap_or_default().to_string()),
         call: incoming.call,
     }
@@ -57,8 +60,10 @@ impl Challenge {
 }
 
 /// The `hello` of a client that wants the daemon to prove the token.
-pub fn hello_with_nonce(context: &Context, hello: HelloRequest, nonce: &Nonce) -> Result<String> {
-    outgoing::line(context, &Request::Hello(hello), "hello", &[("nonce", json!(nonce.to_string()))])
+pub fn hello_with_nonce(context: &Context, hello: HelloRequest, nonce: &Nonce, token: &Token) -> Result<String> {
+    let mut fields = vec![("nonce", json!(nonce.to_string()))];
+    fields.extend(token.name().map(|name| ("key", json!(name))));
+    outgoing::line(context, &Request::Hello(hello), "hello", &fields)
 }
 
 /// The client's proof.

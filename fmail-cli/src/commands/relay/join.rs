@@ -1,0 +1,166 @@
+//! `fmail relay join`
+
+use std::io::{self, BufRead, IsTerminal, Read};
+use std::net::ToSocketAddrs;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use fmail_api::{Context, Error, ErrorKind, Hello, Principal, Result};
+use fmail_host::pairing::{Invitation, Pairing, Pairings};
+use fmail_transports::peer::PeerAddress;
+use fmail_transports::{Conversation, Endpoint, Failure, TcpEndpoint};
+use serde_json::json;
+
+use super::{is_served, note_unserved};
+use crate::examples::{Example, example, help};
+use crate::identity;
+use crate::output::{Outcome, Output, note, report};
+use crate::session::{Place, host, now};
+
+const EXAMPLES: &[Example] = &[
+    example("fmail relay join < invitation", "from a file, or from a pipe"),
+    example("fmail relay join", "paste it, and press Enter"),
+];
+
+/// The longest text that is read. An invitation has some four hundred bytes.
+const MOST: u64 = 64 * 1024;
+
+#[derive(Args)]
+#[command(after_help = help(EXAMPLES))]
+pub(crate) struct Join {
+    /// The line that `fmail relay invite` printed on the other host; read from standard input without it or with -
+    #[arg(value_name = "INVITATION")]
+    invitation: Option<String>,
+
+    /// What to call the other host here; without it, what it calls itself
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came of asking the other host.
+struct Reached {
+    took: Duration,
+    daemon: Option<Hello>,
+}
+
+impl Join {
+    pub(crate) fn run(self, place: &Place) -> Outcome {
+        let text = match self.invitation.as_deref() {
+            None | Some("-") => read()?,
+            Some(text) => text.to_string(),
+        };
+        let invitation: Invitation = text.parse()?;
+        check_project(place, &invitation)?;
+        let pairings = Pairings::of(&place.environment)?;
+        let known = pairings.find(&invitation.id).is_ok();
+        // Kept first: what the other host notes when it is asked must not be lost here.
+        let pairing = pairings.join(&invitation, &place.project.root, self.name, now())?;
+        let reached = reach(place, &pairing);
+        if let Err(error) = &reached
+            && error.kind() == ErrorKind::Denied
+        {
+            if !known {
+                pairings.revoke(&pairing.id)?;
+            }
+            return Err(error.clone().into());
+        }
+        let served = is_served(place)?;
+        show(&pairing, &invitation, &reached, served, self.json)?;
+        if !self.json {
+            note_unserved(place, served);
+        }
+        Ok(())
+    }
+}
+
+/// The invitation from standard input: a line from a person, everything from a file.
+fn read() -> Result<String> {
+    let wrong = |error: io::Error| Error::io("cannot read the invitation from standard input", &error);
+    let mut text = String::new();
+    let stdin = io::stdin().lock();
+    if stdin.is_terminal() {
+        note("paste the invitation, and press Enter");
+        stdin.take(MOST).read_line(&mut text).map_err(wrong)?;
+    } else {
+        stdin.take(MOST).read_to_string(&mut text).map_err(wrong)?;
+    }
+    Ok(text)
+}
+
+fn check_project(place: &Place, invitation: &Invitation) -> Result<()> {
+    let (id, _) = place.project.id()?;
+    if id == invitation.project {
+        return Ok(());
+    }
+    let (root, wanted) = (place.project.root.display(), &invitation.project);
+    Err(Error::new(
+        ErrorKind::InvalidProject,
+        format!("the invitation is for the project {wanted}, and {root} is the project {id}"),
+    )
+    .help(format!("run it in that project; if this is the same one: fmail init --project {wanted}")))
+}
+
+/// Asks the other host, which has to prove that it knows the invitation.
+fn reach(place: &Place, pairing: &Pairing) -> Result<Reached> {
+    let peer = pairing.peer_address().ok_or_else(|| Error::internal("a pairing that was joined has an address"))?;
+    let PeerAddress { address, token, tls, .. } = peer;
+    let patience = place.settings.mail.relay.dial_timeout;
+    let unreached = |why: &str| Error::new(ErrorKind::Unavailable, format!("{address} was not reached: {why}"));
+    let found = (address.host.as_str(), address.port).to_socket_addrs();
+    let found = found.map_err(|error| unreached(&format!("its name cannot be looked up: {error}")))?;
+    let client = tls.map(|believed| believed.client()).transpose()?;
+    let agent = identity::anyone(&place.environment)?;
+    let context = Context {
+        host: host(),
+        project: Some(pairing.project.clone()),
+        principal: Principal::Anonymous,
+        ..Context::local(agent)
+    };
+    for one in found {
+        let began = Instant::now();
+        let endpoint = TcpEndpoint { token: token.clone(), tls: client.clone(), patience, ..one.into() };
+        let Some(mut conversation) = Conversation::open(&Endpoint::Tcp(endpoint)) else { continue };
+        // Longer than a connection: the other host may be busy, and has to prove something.
+        let greeted =
+            conversation.wait(patience.max(Duration::from_secs(5))).and_then(|()| conversation.hello(&context));
+        return match greeted {
+            Ok(daemon) => Ok(Reached { took: began.elapsed(), daemon }),
+            Err(Failure::Refused(error)) => Err(error),
+            Err(Failure::Lost(error)) => Err(unreached(error.message())),
+        };
+    }
+    Err(unreached(&format!("nobody answers within {} ms", patience.as_millis()))
+        .help("it is dialled again and again; see that forged runs there, and that no firewall is in between"))
+}
+
+fn show(pairing: &Pairing, invitation: &Invitation, reached: &Result<Reached>, served: bool, json: bool) -> Outcome {
+    let mut output = Output::stdout();
+    let (address, name) = (pairing.address.to_string(), &pairing.name);
+    let took = reached.as_ref().ok().map(|reached| reached.took.as_micros() as f64 / 1e3);
+    let version = reached.as_ref().ok().and_then(|reached| reached.daemon.as_ref()).map(|hello| hello.version.clone());
+    if json {
+        output.json(&json!({
+            "id": pairing.id, "name": name, "project": pairing.project, "address": address,
+            "encrypted": invitation.fingerprint.is_some(), "reached": reached.is_ok(), "round_trip": took,
+            "version": version, "problem": reached.as_ref().err().map(ToString::to_string), "daemon": served,
+        }))?;
+        return output.flush();
+    }
+    output.line(&match took {
+        Some(took) => {
+            let version = version.map(|version| format!(", forged {version}")).unwrap_or_default();
+            format!("paired with {name} ({address}{version}) for {}; it answered in {took} ms", pairing.project)
+        }
+        None => format!("paired with {name} ({address}) for {}; it has not answered yet", pairing.project),
+    })?;
+    output.flush()?;
+    if let Err(error) = reached {
+        report(error);
+        note(&format!("the invitation can be accepted until {}", invitation.expires.whole_seconds()));
+    }
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! Two hosts that are paired: what each of them types, and what comes of it. A host is a home of its own.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use fmail_e2e::{DEADLINE, Daemon, Fmail, Output, Sandbox, eventually};
+use serde_json::Value;
+
+const PROJECT: &str = "proj-paired";
+
+/// A host: its files, and a daemon.
+struct Host {
+    sandbox: Sandbox,
+    daemon: Daemon,
+}
+
+impl Host {
+    fn new() -> Host {
+        let sandbox = Sandbox::new();
+        sandbox.fmail().args(["init", "--project", PROJECT]).ok();
+        let daemon = Daemon::start(&sandbox);
+        Host { sandbox, daemon }
+    }
+
+    fn relay(&self, args: &[&str]) -> Fmail {
+        self.sandbox.agent("operator").arg("relay").args(args)
+    }
+
+    fn invite(&self, args: &[&str]) -> (String, Output) {
+        let address = format!("127.0.0.1:{}", free_port());
+        let listen = ["--address", &address, "--listen", &address];
+        let output = self.relay(&["invite"]).args(listen).args(args).ok();
+        (output.stdout.trim_end().to_string(), output)
+    }
+
+    fn status(&self) -> (i32, Value) {
+        let output = self.relay(&["status", "--json"]).run();
+        assert!(matches!(output.code, 0 | 1), "{output}");
+        (output.code, output.json())
+    }
+
+    /// Waits until every link is up, and there is one.
+    fn await_up(&self) -> Value {
+        eventually(DEADLINE.as_secs(), "links that are up", || {
+            let (code, status) = self.status();
+            (code == 0).then_some(status)
+        })
+    }
+
+    fn await_body(&self, body: &str) {
+        eventually(DEADLINE.as_secs(), body, || {
+            self.sandbox.bodies("reader", &["task"]).iter().any(|known| known == body).then_some(())
+        });
+    }
+
+    /// Where the pairings lie.
+    fn kept(&self) -> PathBuf {
+        self.sandbox.home().join(".local/share/fmail/relay")
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn accepts(a: &Host, b: &Host) -> Output {
+    let (invitation, _) = a.invite(&[]);
+    // The daemon sees the invitation within a second.
+    eventually(DEADLINE.as_secs(), "an invitation that is accepted", || {
+        let output = b.relay(&["join", "--json"]).stdin(invitation.as_str()).run();
+        (output.code == 0 && output.json()["reached"] == true).then_some(output)
+    })
+}
+
+#[test]
+fn two_commands_pair_two_hosts_that_run_already_and_messages_go_both_ways() {
+    let (a, b) = (Host::new(), Host::new());
+    a.sandbox.send("alice", "task", "from a, before");
+    b.sandbox.send("bob", "task", "from b, before");
+    let joined = accepts(&a, &b).json();
+    assert_eq!(
+        (&joined["project"], &joined["encrypted"], &joined["daemon"]),
+        (&PROJECT.into(), &true.into(), &true.into())
+    );
+    for host in [&a, &b] {
+        let link = host.await_up()["relays"][0]["links"][0].clone();
+        assert_eq!((&link["authenticated"], &link["encrypted"]), (&true.into(), &true.into()), "{link}");
+        host.await_body("from a, before");
+        host.await_body("from b, before");
+    }
+    a.sandbox.send("alice", "task", "from a, after");
+    b.await_body("from a, after");
+    b.sandbox.send("bob", "task", "from b, after");
+    a.await_body("from b, after");
+    let table = b.relay(&["status"]).ok();
+    assert!(table.stdout.starts_with("PEER ") && table.stdout.contains("authenticated, encrypted"), "{table}");
+    let (peers, other) = (a.relay(&["peers", "--json"]).ok().json(), b.relay(&["peers"]).ok());
+    assert_eq!((&peers[0]["kind"], &peers[0]["state"]), (&"invited".into(), &"paired".into()), "{peers}");
+    assert!(other.stdout.contains("joined") && other.stdout.contains("paired since"), "{other}");
+}
+
+#[test]
+fn what_is_revoked_is_cut_without_a_restart_and_opens_nothing_any_more() {
+    let (a, b) = (Host::new(), Host::new());
+    accepts(&a, &b);
+    b.await_up();
+    let name = a.relay(&["peers", "--json"]).ok().json()[0]["name"].as_str().unwrap().to_string();
+    let revoked = a.relay(&["revoke", &name, "--json"]).ok().json();
+    assert_eq!((&revoked["revoked"], &revoked["name"]), (&true.into(), &name.as_str().into()));
+    let problem = eventually(DEADLINE.as_secs(), "a link that is cut", || {
+        let (code, status) = b.status();
+        let problem = status["relays"][0]["links"][0]["problem"].as_str().unwrap_or_default().to_string();
+        (code == 1 && problem.contains("revoked")).then_some(problem)
+    });
+    assert!(!problem.is_empty());
+    a.sandbox.send("alice", "task", "after the end");
+    let (code, status) = a.status();
+    assert_eq!((code, status["relays"].as_array().map(Vec::len)), (1, Some(0)), "{status}");
+    assert_eq!(a.relay(&["revoke", &name]).run().code, 7, "there is nothing left to revoke");
+    assert!(!b.sandbox.bodies("reader", &["task"]).contains(&"after the end".to_string()));
+}
+
+#[test]
+fn an_invitation_is_for_one_host_one_project_and_a_while() {
+    let (a, b, c) = (Host::new(), Host::new(), Host::new());
+    let (invitation, _) = a.invite(&["--name", "first"]);
+    eventually(DEADLINE.as_secs(), "an invitation that is accepted", || {
+        (b.relay(&["join", "--json"]).stdin(invitation.as_str()).ok().json()["reached"] == true).then_some(())
+    });
+    let second = c.relay(&["join"]).stdin(invitation.as_str()).run();
+    assert_eq!(second.code, 9, "{second}");
+    assert!(second.stderr.contains("accepted already"), "{second}");
+    let none: Vec<Value> = serde_json::from_value(c.relay(&["peers", "--json"]).ok().json()).unwrap();
+    assert!(none.is_empty(), "what was refused is not kept: {none:?}");
+
+    let elsewhere = Sandbox::new();
+    elsewhere.fmail().args(["init", "--project", "proj-other"]).ok();
+    let other = elsewhere.agent("operator").args(["relay", "join", &invitation]).run();
+    assert_eq!(other.code, 5, "{other}");
+    assert!(other.stderr.contains(PROJECT) && other.stderr.contains("proj-other"), "{other}");
+
+    let (cut, _) = a.invite(&[]);
+    let cut = c.relay(&["join"]).stdin(&cut[..cut.len() - 7]).run();
+    assert!(cut.code == 2 && cut.stderr.contains("not whole"), "{cut}");
+
+    let (short, _) = a.invite(&["--expires", "1s"]);
+    let expired = eventually(DEADLINE.as_secs(), "an invitation that has expired", || {
+        let id = a.relay(&["peers", "--json"]).ok().json();
+        let over = id.as_array().unwrap().iter().any(|peer| peer["state"] == "expired");
+        over.then(|| c.relay(&["join"]).stdin(short.as_str()).run())
+    });
+    // Either the daemon says so, or it does not listen for it any more; nobody gets in.
+    assert!(expired.code == 9 || !expired.stdout.contains("answered in"), "{expired}");
+}
+
+#[test]
+fn secrets_lie_where_nobody_else_reads_them_and_in_no_project() {
+    let (a, b) = (Host::new(), Host::new());
+    let (invitation, told) = a.invite(&[]);
+    assert!(told.stderr.contains(PROJECT) && told.stderr.contains("fmail relay join"), "{told}");
+    b.relay(&["join"]).stdin(invitation.as_str()).ok();
+    for host in [&a, &b] {
+        let files = walked(&host.kept());
+        assert!(files.iter().any(|path| path.extension().is_some_and(|extension| extension == "json")));
+        for path in files {
+            let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", path.display());
+        }
+        let project: String = walked(&host.sandbox.path())
+            .into_iter()
+            .filter(|path| path.is_file())
+            .filter_map(|path| fs::read_to_string(path).ok())
+            .collect();
+        assert!(!project.contains("secret") && !project.contains("claim"));
+    }
+    let shown = format!("{}{}", a.relay(&["peers", "--json"]).ok(), b.relay(&["peers", "--json"]).ok());
+    assert!(!shown.contains("secret") && !shown.contains("\"key\""), "{shown}");
+}
+
+#[test]
+fn without_a_daemon_status_is_a_failure_and_never_an_empty_list() {
+    let sandbox = Sandbox::new();
+    sandbox.fmail().args(["init", "--project", PROJECT]).ok();
+    let status = sandbox.fmail().args(["relay", "status", "--json"]).run();
+    assert_eq!(status.code, 12, "{status}");
+    assert!(status.stdout.is_empty() && status.stderr.contains("no forged serves this project"), "{status}");
+    let _daemon = Daemon::start(&sandbox);
+    let status = sandbox.fmail().args(["relay", "status"]).run();
+    assert_eq!(status.code, 1, "{status}");
+    assert!(status.stdout.is_empty() && status.stderr.contains("fmail relay invite"), "{status}");
+    assert!(status.stderr.contains("mail.relay.enabled"), "{status}");
+}
+
+#[test]
+fn peers_of_a_project_that_is_not_trusted_are_not_dialled_and_that_is_said() {
+    let sandbox = Sandbox::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let spec = format!("mail:\n  relay:\n    enabled: true\n    peers:\n      - \"{address}\"\n");
+    sandbox.write(".fmail/config.yaml", spec);
+    let _daemon = Daemon::start(&sandbox);
+    let status = sandbox.fmail().args(["relay", "status"]).run();
+    assert_eq!(status.code, 1, "{status}");
+    assert!(status.stderr.contains("mail.relay.peers") && status.stderr.contains("fmail trust"), "{status}");
+    let peers = sandbox.fmail().args(["relay", "peers"]).ok();
+    assert!(peers.stdout.contains("not dialled"), "{peers}");
+    assert!(listener.accept().is_err(), "it was dialled");
+}
+
+#[test]
+fn the_daemon_takes_pairings_up_again_when_it_is_started_again() {
+    let (a, b) = (Host::new(), Host::new());
+    accepts(&a, &b);
+    b.await_up();
+    let Host { sandbox, daemon } = b;
+    daemon.stop();
+    a.sandbox.send("alice", "task", "while it was gone");
+    let b = Host { daemon: Daemon::start(&sandbox), sandbox };
+    b.await_body("while it was gone");
+    b.daemon.stop();
+}
+
+fn walked(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(walked(&path));
+        }
+        found.push(path);
+    }
+    found
+}

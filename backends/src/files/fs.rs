@@ -115,6 +115,8 @@ pub trait Fs: Send + Sync {
     fn unlink(&self, at: &Dir, name: &str) -> io::Result<()>;
     /// Takes the exclusive lock on a file: waits, or fails with `WouldBlock`.
     fn lock(&self, file: &File, wait: bool) -> io::Result<()>;
+    /// Which start of the machine this is: of what was not synced before another start, anything may be gone.
+    fn boot(&self) -> [u8; 16];
 }
 
 /// The operating system's file system.
@@ -247,6 +249,16 @@ impl Fs for RealFs {
                 other => return Ok(other?),
             }
         }
+    }
+
+    fn boot(&self) -> [u8; 16] {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let digits: Vec<u8> = text.bytes().filter_map(|byte| (byte as char).to_digit(16)).map(|d| d as u8).collect();
+        let mut boot = [0; 16];
+        for (byte, pair) in boot.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = pair[0] << 4 | pair[1];
+        }
+        boot
     }
 }
 

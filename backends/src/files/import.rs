@@ -1,11 +1,14 @@
 //! Storing a message that another host or store has given its id.
 
-use fmail_api::{Imported, Message, MessageId, RecordKey, RefusedReason, Result, Timestamp, check_size};
+use fmail_api::{
+    Error, ErrorKind, Imported, Message, MessageId, RecordKey, RefusedReason, Result, Target, Timestamp, check_size,
+};
 
 use super::crew::Crew;
 use super::fs::Dir;
 use super::group::ids_ahead;
 use super::head::origin_hash;
+use super::index::Entry;
 use super::publish::Outcome;
 use super::reader::Reader;
 use super::session::{Session, Writing};
@@ -24,8 +27,9 @@ impl Session {
         let lock = self.lock_in_line(&top)?;
         let writing = self.writing_with(&top, lock)?;
         let mut changes = writing.changes()?;
-        if self.is_here(&top, &writing, &message)? {
-            return Ok(Imported::Duplicate);
+        if let Some(dirs) = self.is_here(&top, &writing, &message)? {
+            drop(writing);
+            return self.safe_in(dirs, &Crew::alone(&self.options.fs)).map(|()| Imported::Duplicate);
         }
         let original = message.id;
         let taken = !writing.index.find(&changes.state, original)?.is_empty();
@@ -40,10 +44,7 @@ impl Session {
             match self.publish(&top, &mut changes, std::slice::from_ref(&message), &crew)?.pop() {
                 Some(Outcome::Stored(dirs)) => {
                     drop(writing);
-                    let dirs = dirs.into_iter().map(|(_, dir)| dir).collect();
-                    if let Some(error) = self.sync_dirs(dirs, &crew).into_iter().flatten().next() {
-                        return Err(error);
-                    }
+                    self.safe_in(dirs, &crew)?;
                     return Ok(if relocate { Imported::Relocated(message.id) } else { Imported::New });
                 }
                 Some(Outcome::Failed(error)) => return Err(error),
@@ -57,25 +58,35 @@ impl Session {
         }
     }
 
-    /// Whether the same message, by its identity, is stored.
-    fn is_here(&self, top: &Dir, writing: &Writing<'_>, message: &Message) -> Result<bool> {
+    /// Makes a message's names durable.
+    fn safe_in(&self, dirs: Vec<(Target, Dir)>, crew: &Crew) -> Result<()> {
+        let dirs = dirs.into_iter().map(|(_, dir)| dir).collect();
+        self.sync_dirs(dirs, crew).into_iter().flatten().next().map_or(Ok(()), Err)
+    }
+
+    /// Whether the same message, by its identity, is stored, and what has to be synced before that can be told.
+    fn is_here(&self, top: &Dir, writing: &Writing<'_>, message: &Message) -> Result<Option<Vec<(Target, Dir)>>> {
         let state = writing.index.state()?;
         let mut reader = Reader::new(self, top);
         let identity = message.identity();
-        for (_, entry) in writing.index.find(&state, identity.origin)? {
-            let target = writing.index.row(entry.row)?.target;
-            if reader.read(&target, entry.id)?.message().is_some_and(|found| found.identity() == identity) {
-                return Ok(true);
-            }
-        }
+        let mut places: Vec<Entry> =
+            writing.index.find(&state, identity.origin)?.into_iter().map(|(_, entry)| entry).collect();
         let moved = Message { origin_id: Some(identity.origin), ..message.clone() };
-        match writing.index.find_key(&state, origin_hash(&moved))? {
-            Some(key) => {
-                let entry = writing.index.chain(&state).entry(key.entry)?;
-                Ok(!entry.removed)
-            }
-            None => Ok(false),
+        if let Some(key) = writing.index.find_key(&state, origin_hash(&moved))? {
+            let entry = writing.index.chain(&state).entry(key.entry)?;
+            places.extend(Some(entry).filter(|entry| !entry.removed));
         }
+        for entry in places {
+            let target = writing.index.row(entry.row)?.target;
+            let found = reader.read(&target, entry.id)?.into_message();
+            let Some(found) = found.filter(|found| found.identity() == identity) else { continue };
+            let (dirs, not_durable) = self.made_whole(top, &reader, &entry, &target, &found)?;
+            return match not_durable {
+                Some(reason) => Err(Error::new(ErrorKind::DurabilityUnknown, reason)),
+                None => Ok(Some(dirs)),
+            };
+        }
+        Ok(None)
     }
 
     /// Below which time everything was swept away.

@@ -225,6 +225,10 @@ impl Fs for FaultFs {
     fn lock(&self, file: &File, wait: bool) -> io::Result<()> {
         self.run("lock", "", file_inode(file), || RealFs.lock(file, wait))
     }
+
+    fn boot(&self) -> [u8; 16] {
+        RealFs.boot()
+    }
 }
 
 /// A clock that stands still until it is moved. The time of day and the time since boot move apart when it is set.

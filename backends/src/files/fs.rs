@@ -79,8 +79,10 @@ pub struct Stat {
 pub trait Fs: Send + Sync {
     /// Opens `name` in the directory at `path`; only the last step must not be a symlink.
     fn open_top(&self, path: &Path, name: &str) -> io::Result<Dir>;
-    /// Creates a directory `name` in the directory at `path` and syncs the name to disk.
+    /// Creates a directory `name` in the directory at `path`, unless it is there.
     fn make_top(&self, path: &Path, name: &str) -> io::Result<()>;
+    /// Makes the names in the directory at `path` durable.
+    fn sync_top(&self, path: &Path) -> io::Result<()>;
     /// What `name` in the directory at `path` is, without following a symlink.
     fn stat_top(&self, path: &Path, name: &str) -> io::Result<Stat>;
     /// Opens a directory.
@@ -134,10 +136,13 @@ impl Fs for RealFs {
     fn make_top(&self, path: &Path, name: &str) -> io::Result<()> {
         let parent = open_parent(path)?;
         match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) => Ok(rustix::fs::fsync(&parent)?),
-            Err(rustix::io::Errno::EXIST) => Ok(()),
+            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn sync_top(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::fs::fsync(open_parent(path)?)?)
     }
 
     fn stat_top(&self, path: &Path, name: &str) -> io::Result<Stat> {

@@ -16,6 +16,8 @@ pub const RECORDS: &str = "records";
 pub const QUARANTINE: &str = "quarantine";
 /// Files that are not finished. They exist only while the lock is held.
 pub const TEMPORARY: &str = "tmp";
+/// The name of the temporary of a record.
+pub const UNFINISHED_RECORD: &str = "record";
 /// The lock.
 pub const LOCK: &str = "lock";
 /// The arrival index.

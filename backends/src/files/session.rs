@@ -193,6 +193,9 @@ impl Session {
         let mut project = (self.options.project)()?;
         project.format = Some(FORMAT_VERSION.into());
         let failed = |error: io::Error| failure("the project cannot be created", &error);
+        // Whoever made `.fmail` may have died right behind that: as long as there is no project file, nobody knows that its
+        // name is safe.
+        self.fs().sync_top(&self.options.root).map_err(failed)?;
         for (name, mode) in [(layout::TOPICS, 0o755), (layout::DIRECT, 0o700), (layout::AGENTS, 0o755)] {
             ensure_dir(self.fs(), top, name, mode).map_err(|error| unusable(name, &error))?;
         }
@@ -215,15 +218,15 @@ impl Session {
         let temporary =
             ensure_dir(fs, top, layout::TEMPORARY, 0o700).map_err(|error| unusable(layout::TEMPORARY, &error))?;
         let write = || -> io::Result<()> {
-            match fs.unlink(&temporary, "record") {
+            match fs.unlink(&temporary, layout::UNFINISHED_RECORD) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            let file = fs.open(&temporary, "record", Open::CreateNew(mode))?;
+            let file = fs.open(&temporary, layout::UNFINISHED_RECORD, Open::CreateNew(mode))?;
             let written =
                 fs.write_at(&file, bytes, 0).and_then(|()| if durable { fs.sync_data(&file) } else { Ok(()) });
-            if let Err(error) = written.and_then(|()| fs.rename(&temporary, "record", dir, name)) {
-                let _ = fs.unlink(&temporary, "record");
+            if let Err(error) = written.and_then(|()| fs.rename(&temporary, layout::UNFINISHED_RECORD, dir, name)) {
+                let _ = fs.unlink(&temporary, layout::UNFINISHED_RECORD);
                 return Err(error);
             }
             if durable { fs.sync_dir(dir) } else { Ok(()) }

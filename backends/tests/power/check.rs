@@ -87,7 +87,12 @@ impl View {
     fn keeps(&self, account: &Account) -> Verdict {
         for (id, promised) in &account.promised {
             let found = self.messages.get(id).ok_or_else(|| format!("{} ({id}) is lost", promised.body))?;
-            ensure!(found.to_line() == promised.to_line(), "{id} was {}, and is {}", promised.to_line(), found.to_line());
+            ensure!(
+                found.to_line() == promised.to_line(),
+                "{id} was {}, and is {}",
+                promised.to_line(),
+                found.to_line()
+            );
             for target in promised.targets() {
                 ensure!(self.places.contains(&(target.clone(), *id)), "{} ({id}) is lost in {target}", promised.body);
             }

@@ -9,6 +9,7 @@ use fmail_backends::SystemClock;
 use crate::account::Account;
 use crate::check::Survivor;
 use crate::common::{HandClock, Project, Random};
+use crate::disk::Image;
 use crate::record::{Action, Recording};
 use crate::scenarios::Scenario;
 use crate::sites::Site;
@@ -30,7 +31,8 @@ impl Effort {
 
     /// At most this many states at each moment.
     pub fn of(most: usize) -> Effort {
-        let seed = std::env::var("FMAIL_POWER_SEED").ok().map(|seed| seed.parse().expect("FMAIL_POWER_SEED is a number"));
+        let seed =
+            std::env::var("FMAIL_POWER_SEED").ok().map(|seed| seed.parse().expect("FMAIL_POWER_SEED is a number"));
         Effort { most, seed: seed.unwrap_or(0x5eed_0009) }
     }
 }
@@ -56,10 +58,42 @@ pub fn play(scenario: &Scenario, left_out: Option<Site>, effort: Effort) -> Resu
 /// Cuts the power at every moment of a recording. Returns how many different states were found, all of them good.
 pub fn explore(
     recording: &Recording,
-    mut account: Account,
+    account: Account,
     clock: &Arc<HandClock>,
     effort: Effort,
 ) -> Result<usize, String> {
+    let mut found = 0;
+    visit(recording, account, effort, &mut |number, image, account| {
+        found += 1;
+        let project = Project::in_memory();
+        image.write_to(project.root());
+        let mut survivor = Survivor { project, account, clock, boot: 100 };
+        survivor.check(image.fingerprint().is_multiple_of(2)).map_err(|reason| {
+            let (done, seed) = (recording.describe(number), effort.seed);
+            format!("{reason}\npower cut behind {done}\nFMAIL_POWER_SEED={seed} found:\n{}", image.describe())
+        })
+    })?;
+    Ok(found)
+}
+
+/// The states that a recording can end in, each with what was promised by then.
+pub fn states(recording: &Recording, account: Account, effort: Effort) -> Vec<(Image, Account)> {
+    let mut found = Vec::new();
+    let all = visit(recording, account, effort, &mut |_, image, account| {
+        found.push((image, account.clone()));
+        Ok::<(), String>(())
+    });
+    all.unwrap();
+    found
+}
+
+/// Calls `each` with every different state, the number of the last action before it and the account up to there.
+fn visit<E>(
+    recording: &Recording,
+    mut account: Account,
+    effort: Effort,
+    each: &mut dyn FnMut(usize, Image, &Account) -> Result<(), E>,
+) -> Result<(), E> {
     let mut disk = recording.before.clone();
     let mut seen = HashSet::new();
     for (number, action) in recording.actions.iter().enumerate() {
@@ -70,19 +104,10 @@ pub fn explore(
         }
         let mut random = Random((effort.seed ^ (number as u64) << 32).max(1));
         for image in disk.after_a_power_cut(effort.most, &mut random) {
-            let fingerprint = image.fingerprint();
-            if !seen.insert((fingerprint, account.answers)) {
-                continue;
+            if seen.insert((image.fingerprint(), account.answers)) {
+                each(number, image, &account)?;
             }
-            let project = Project::in_memory();
-            image.write_to(project.root());
-            let mut survivor = Survivor { project, account: &account, clock, boot: 100 };
-            survivor.check(fingerprint % 2 == 0).map_err(|reason| {
-                let done = recording.describe(number);
-                let seed = effort.seed;
-                format!("{reason}\npower cut behind {done}\nFMAIL_POWER_SEED={seed} found:\n{}", image.describe())
-            })?;
         }
     }
-    Ok(seen.len())
+    Ok(())
 }

@@ -16,6 +16,9 @@ impl Fs for Rebooted {
     fn make_top(&self, path: &Path, name: &str) -> io::Result<()> {
         RealFs.make_top(path, name)
     }
+    fn sync_top(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
     fn stat_top(&self, path: &Path, name: &str) -> io::Result<Stat> {
         RealFs.stat_top(path, name)
     }

@@ -21,15 +21,49 @@ pub type Node = usize;
 /// One thing that was done.
 #[derive(Clone)]
 pub enum Action {
-    MakeDir { dir: Node, name: String, node: Node, mode: u32 },
-    Create { dir: Node, name: String, node: Node, mode: u32 },
-    Link { node: Node, dir: Node, name: String },
-    Unlink { dir: Node, name: String },
-    Rename { node: Node, from: Node, old: String, dir: Node, name: String },
-    Write { node: Node, offset: u64, bytes: Vec<u8> },
-    Truncate { node: Node, size: u64 },
-    SyncData { node: Node },
-    SyncDir { node: Node },
+    MakeDir {
+        dir: Node,
+        name: String,
+        node: Node,
+        mode: u32,
+    },
+    Create {
+        dir: Node,
+        name: String,
+        node: Node,
+        mode: u32,
+    },
+    Link {
+        node: Node,
+        dir: Node,
+        name: String,
+    },
+    Unlink {
+        dir: Node,
+        name: String,
+    },
+    Rename {
+        node: Node,
+        from: Node,
+        old: String,
+        dir: Node,
+        name: String,
+    },
+    Write {
+        node: Node,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Truncate {
+        node: Node,
+        size: u64,
+    },
+    SyncData {
+        node: Node,
+    },
+    SyncDir {
+        node: Node,
+    },
     /// Somebody has asked for this.
     Begun(Deed),
     /// This was answered: from here on it is promised.
@@ -54,7 +88,9 @@ impl Recording {
             Action::Create { dir, name, node, .. } => format!("create {name} ({node}) in {dir}"),
             Action::Link { node, dir, name } => format!("link {node} as {name} in {dir}"),
             Action::Unlink { dir, name } => format!("unlink {name} in {dir}"),
-            Action::Rename { node, from, old, dir, name } => format!("rename {node} {old} in {from} to {name} in {dir}"),
+            Action::Rename { node, from, old, dir, name } => {
+                format!("rename {node} {old} in {from} to {name} in {dir}")
+            }
             Action::Write { node, offset, bytes } => format!("write {} bytes at {offset} of {node}", bytes.len()),
             Action::Truncate { node, size } => format!("truncate {node} to {size}"),
             Action::SyncData { node } => format!("sync file {node}"),
@@ -154,9 +190,9 @@ impl Recorder {
         tape.actions.push(Action::Unlink { dir, name });
     }
 
-    /// How many changes were made so far.
-    pub fn changes(&self) -> usize {
-        self.tape().actions.iter().filter(|action| !matches!(action, Action::Begun(_) | Action::Answered(_))).count()
+    /// Whether this process has come to its end.
+    pub fn has_ended(&self) -> bool {
+        self.tape().left == Some(0)
     }
 
     fn tape(&self) -> MutexGuard<'_, Tape> {
@@ -264,10 +300,16 @@ impl Fs for Recorder {
         let node = tape.new_node(&std::fs::metadata(path.join(name))?, name.into());
         tape.actions.push(Action::MakeDir { dir, name: name.into(), node, mode: 0o755 });
         tape.changed(dir, Changed::Made, name);
-        // The process may end between the two.
+        Ok(())
+    }
+
+    fn sync_top(&self, path: &Path) -> io::Result<()> {
+        let mut tape = self.tape();
         tape.live()?;
+        let about = std::fs::metadata(path)?;
+        let node = tape.numbers[&(about.dev(), about.ino())];
         let site = tape.surroundings.site("");
-        tape.sync(site, Action::SyncDir { node: dir });
+        tape.sync(site, Action::SyncDir { node });
         Ok(())
     }
 

@@ -35,7 +35,8 @@ pub fn note(from: &str, to: &str, body: &str) -> Draft {
     Draft::new(from.parse().unwrap(), to.parse().unwrap(), body)
 }
 
-fn keyed(draft: Draft, key: &str) -> Draft {
+/// The same with a key.
+pub fn keyed(draft: Draft, key: &str) -> Draft {
     Draft { key: Some(key.into()), ..draft }
 }
 
@@ -61,6 +62,8 @@ pub fn two_before(stage: &Stage) {
 
 fn first(stage: &Stage) {
     stage.send(note("alice", "task", "first"));
+    // The project keeps its id and its age.
+    stage.promise(&stage.process(), "project");
 }
 
 fn singles(stage: &Stage) {

@@ -43,7 +43,7 @@ impl Session {
         let top = self.top_for_writing()?;
         let _lock = self.lock(&top)?;
         let (_, file) = layout::record_path(key);
-        let dir = self.record_dir_for_writing(&top, key, durable).map_err(|error| unwritable(key, &error))?;
+        let dir = self.record_dir_for_writing(&top, key).map_err(|error| unwritable(key, &error))?;
         self.check_expectation(&dir, key, expect)?;
         let value = self.with_format(key, value);
         let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
@@ -56,10 +56,11 @@ impl Session {
     }
 
     /// The directory of a record, made when it is missing. What a dead process made and did not sync is synced now.
-    fn record_dir_for_writing(&self, top: &Dir, key: &RecordKey, durable: bool) -> io::Result<Dir> {
+    fn record_dir_for_writing(&self, top: &Dir, key: &RecordKey) -> io::Result<Dir> {
         let fs = self.fs();
         let left = fs.open_dir(top, layout::TEMPORARY).and_then(|temporary| fs.stat(&temporary, UNFINISHED));
-        if durable && left.is_ok() {
+        if left.is_ok() {
+            // Whether or not this record is to be durable: the mark goes with it, and the next one may be.
             fs.sync_dir(top)?;
             self.sync_below(top, layout::AGENTS)?;
             self.sync_below(top, layout::RECORDS)?;

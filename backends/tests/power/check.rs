@@ -168,6 +168,7 @@ impl Survivor<'_> {
         let mut view = View::of(&self.project, &store)?;
         view.keeps(self.account)?;
         ensure!(view.messages.contains_key(&after), "what was sent behind the power cut is lost");
+        self.check_order(after)?;
         self.check_records(&store)?;
         self.check_project()?;
         self.send_again(&store)?;
@@ -185,11 +186,15 @@ impl Survivor<'_> {
         let answer = block_on(store.append(draft("task", AFTER)));
         let answer = answer.map_err(|error| format!("nothing can be sent any more: {error:?}"))?;
         ensure!(answer.not_durable.is_none(), "{:?}", answer.not_durable);
-        let id = answer.message.id;
+        Ok(answer.message.id)
+    }
+
+    /// An id that is given now is above all that were given before.
+    fn check_order(&self, id: MessageId) -> Verdict {
         let above = self.account.promised.values().filter(|message| message.origin_id.is_none()).map(|m| m.id).max();
         let imported = |id| self.account.imported.iter().any(|message| message.id == id);
         ensure!(above.is_none_or(|above| above < id || imported(above)), "{id} comes behind {above:?}");
-        Ok(id)
+        Ok(())
     }
 
     fn check_records(&self, store: &dyn Store) -> Verdict {

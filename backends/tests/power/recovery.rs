@@ -1,8 +1,12 @@
 //! The power goes again while the store recovers from the first cut.
 
+use std::sync::Arc;
+
 use crate::account::Account;
-use crate::common::Project;
+use crate::check::open;
+use crate::common::{Project, scan};
 use crate::explore::{Effort, clock, explore, is_full, states};
+use crate::rebooted::Rebooted;
 use crate::scenarios::{SCENARIOS, note};
 use crate::stage::Stage;
 use fmail_api::{Query, Store};
@@ -31,6 +35,26 @@ fn survives_twice(name: &str) {
     }
     println!("{name}, cut twice: {checked} states, seed {}", effort.seed);
     assert!(checked > 0);
+}
+
+/// The clock stands still, and so the next id would be that of the message that is gone.
+#[test]
+fn an_id_that_a_power_cut_has_taken_back_is_not_given_again() {
+    let (project, clock) = (Project::in_memory(), clock());
+    let send = |boot: u8, from: &str| {
+        let store = open(project.root(), Arc::new(Rebooted(boot)), &clock);
+        block_on(store.append(note(from, "task", from))).unwrap().message.id
+    };
+    send(1, "alice");
+    let lost = send(1, "carol");
+    std::fs::remove_file(project.path(&format!("topics/task/{lost}.json"))).unwrap();
+    let index = std::fs::read(project.path("index")).unwrap();
+    assert!(send(2, "dave") > lost);
+    // The new index was not synced either: the old one is back, and tells of carol.
+    std::fs::write(project.path("index"), index).unwrap();
+    let store = open(project.root(), Arc::new(Rebooted(3)), &clock);
+    let from_dave = Query { from: Some("dave".parse().unwrap()), ..Query::default() };
+    assert_eq!(scan(&store, from_dave).len(), 1);
 }
 
 #[test]

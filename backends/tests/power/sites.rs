@@ -22,6 +22,8 @@ pub enum Site {
     RecordRemoval,
     /// `.fmail` after the rename of `project.json`.
     Project,
+    /// `.fmail` after the rename of `.gitignore`.
+    Ignored,
     /// The project's own directory, in which `.fmail` was made.
     Top,
     /// `.fmail` of a project in the making, in which `topics`, `dm` or `agents` was made.
@@ -94,6 +96,7 @@ impl Surroundings {
             [""] if by_us(Changed::Made) => Site::Top,
             [".fmail"] => match since.last() {
                 Some((Changed::Renamed, name, _)) if name == "project.json" => Site::Project,
+                Some((Changed::Renamed, name, _)) if name == ".gitignore" => Site::Ignored,
                 _ if made(&["tmp"]) => Site::Temporaries,
                 _ if made(&["records"]) => Site::NewRecords,
                 _ if made(&["topics", "dm", "agents"]) && !self.project => Site::FirstParents,

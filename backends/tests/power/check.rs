@@ -87,12 +87,8 @@ impl View {
     fn keeps(&self, account: &Account) -> Verdict {
         for (id, promised) in &account.promised {
             let found = self.messages.get(id).ok_or_else(|| format!("{} ({id}) is lost", promised.body))?;
-            ensure!(
-                found.to_line() == promised.to_line(),
-                "{id} was {}, and is {}",
-                promised.to_line(),
-                found.to_line()
-            );
+            let same = found.to_line() == promised.to_line();
+            ensure!(same, "{} ({id}) is lost, in its place is {}", promised.to_line(), found.to_line());
             for target in promised.targets() {
                 ensure!(self.places.contains(&(target.clone(), *id)), "{} ({id}) is lost in {target}", promised.body);
             }

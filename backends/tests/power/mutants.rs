@@ -74,7 +74,7 @@ fn without_the_sync_of_what_git_ignores() {
 
 #[test]
 fn without_the_sync_of_a_record_s_content() {
-    caught(Site::Record, "records", "the record");
+    caught(Site::Record, "records", "is not JSON");
 }
 
 #[test]

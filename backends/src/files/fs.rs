@@ -79,8 +79,10 @@ pub struct Stat {
 pub trait Fs: Send + Sync {
     /// Opens `name` in the directory at `path`; only the last step must not be a symlink.
     fn open_top(&self, path: &Path, name: &str) -> io::Result<Dir>;
-    /// Creates a directory `name` in the directory at `path` and syncs the name to disk.
+    /// Creates a directory `name` in the directory at `path`, unless it is there.
     fn make_top(&self, path: &Path, name: &str) -> io::Result<()>;
+    /// Makes the names in the directory at `path` durable.
+    fn sync_top(&self, path: &Path) -> io::Result<()>;
     /// What `name` in the directory at `path` is, without following a symlink.
     fn stat_top(&self, path: &Path, name: &str) -> io::Result<Stat>;
     /// Opens a directory.
@@ -115,6 +117,8 @@ pub trait Fs: Send + Sync {
     fn unlink(&self, at: &Dir, name: &str) -> io::Result<()>;
     /// Takes the exclusive lock on a file: waits, or fails with `WouldBlock`.
     fn lock(&self, file: &File, wait: bool) -> io::Result<()>;
+    /// Which start of the machine this is: of what was not synced before another start, anything may be gone.
+    fn boot(&self) -> [u8; 16];
 }
 
 /// The operating system's file system.
@@ -132,10 +136,13 @@ impl Fs for RealFs {
     fn make_top(&self, path: &Path, name: &str) -> io::Result<()> {
         let parent = open_parent(path)?;
         match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
-            Ok(()) => Ok(rustix::fs::fsync(&parent)?),
-            Err(rustix::io::Errno::EXIST) => Ok(()),
+            Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn sync_top(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::fs::fsync(open_parent(path)?)?)
     }
 
     fn stat_top(&self, path: &Path, name: &str) -> io::Result<Stat> {
@@ -247,6 +254,16 @@ impl Fs for RealFs {
                 other => return Ok(other?),
             }
         }
+    }
+
+    fn boot(&self) -> [u8; 16] {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let digits: Vec<u8> = text.bytes().filter_map(|byte| (byte as char).to_digit(16)).map(|d| d as u8).collect();
+        let mut boot = [0; 16];
+        for (byte, pair) in boot.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = pair[0] << 4 | pair[1];
+        }
+        boot
     }
 }
 

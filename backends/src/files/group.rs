@@ -13,7 +13,8 @@ use fmail_api::{Appended, Draft, Error, ErrorKind, Message, MessageId, Result, T
 use super::crew::Crew;
 use super::fs::{Dir, if_there};
 use super::head::key_hash;
-use super::index::{Changes, is_damage};
+use super::index::{Changes, Entry, damaged, is_damage};
+use super::layout;
 use super::publish::{MAX_AHEAD, Outcome};
 use super::queue::{Step, Ticket};
 use super::reader::Reader;
@@ -23,6 +24,9 @@ use super::session::{Session, Writing};
 const KEY_LIFE: Duration = Duration::from_secs(24 * 3600);
 /// How long to wait for the clock when ids are too far ahead of it.
 const FOR_THE_CLOCK: Duration = Duration::from_millis(20);
+
+/// The directories that a message stands in, and what is known to keep it from being durable there.
+pub type Standing = (Vec<(Target, Dir)>, Option<String>);
 
 /// A message that is there, once its directories are synced.
 struct Stored {
@@ -126,9 +130,8 @@ impl Session {
         if !member.ticket.imported {
             return self.first_with_key(top, writing, message.key.as_deref());
         }
-        if self.is_here(top, writing, message)? {
-            let message = message.clone();
-            return Ok(Some(Stored { message, duplicate: true, dirs: Vec::new(), not_durable: None }));
+        if let Some((dirs, not_durable)) = self.is_here(top, writing, message)? {
+            return Ok(Some(Stored { message: message.clone(), duplicate: true, dirs, not_durable }));
         }
         let taken = !writing.index.find(&writing.index.state()?, message.id)?.is_empty();
         member.keeps_id = !taken && message.id <= self.latest();
@@ -242,10 +245,31 @@ impl Session {
         let target = writing.index.row(entry.row)?.target;
         let mut reader = Reader::new(self, top);
         let Some(message) = reader.read(&target, entry.id)?.into_message() else { return Ok(None) };
-        // The first sender may still be about to sync, or may have died before it did.
+        let (dirs, not_durable) = self.made_whole(top, &reader, &entry, &target, &message)?;
+        Ok(Some(Stored { message, duplicate: true, dirs, not_durable }))
+    }
+
+    /// What has to be synced before somebody is told that a message is there already: who stored it may still be about to
+    /// sync, or may have died before that. The second is why that is not known of a part of it.
+    ///
+    /// A power cut in front of the first answer can have left a message in some of its mailboxes only. Whoever sends it
+    /// again is told that it is in all of them; so it is linked to the others, and the index, which would take those for
+    /// another message, is made anew.
+    pub fn made_whole(
+        &self,
+        top: &Dir,
+        reader: &Reader,
+        entry: &Entry,
+        place: &Target,
+        message: &Message,
+    ) -> Result<Standing> {
+        let targets = message.targets();
+        if usize::from(entry.parts) < targets.len() && self.link_to_all(top, reader, place, message)? {
+            return Err(damaged());
+        }
         // A mailbox that is gone has nothing to sync; one that cannot be opened is not known to be safe.
         let (mut dirs, mut not_durable) = (Vec::new(), None);
-        for target in message.targets() {
+        for target in targets {
             match if_there(reader.open(&target)) {
                 Ok(dir) => dirs.extend(dir.map(|dir| (target, dir))),
                 Err(error) => {
@@ -253,7 +277,22 @@ impl Session {
                 }
             }
         }
-        Ok(Some(Stored { message, duplicate: true, dirs, not_durable }))
+        Ok((dirs, not_durable))
+    }
+
+    /// Links a message to all of its mailboxes, and says whether it was missing in any.
+    fn link_to_all(&self, top: &Dir, reader: &Reader, place: &Target, message: &Message) -> Result<bool> {
+        let failed = |error: &std::io::Error| Error::io("a message cannot be put into all of its mailboxes", error);
+        let (from, name) = (reader.open(place).map_err(|error| failed(&error))?, layout::file_name(message.id));
+        let mut missing = false;
+        for target in message.targets() {
+            match self.fs().link(&from, &name, &self.mailbox(top, target)?.dir, &name) {
+                Ok(()) => missing = true,
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+        Ok(missing)
     }
 
     /// The next id from `above` on, or nothing while ids are too far ahead of the clock.

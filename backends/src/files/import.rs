@@ -3,7 +3,9 @@
 use fmail_api::{Error, ErrorKind, Imported, Message, RecordKey, RefusedReason, Result, Timestamp, check_size};
 
 use super::fs::Dir;
+use super::group::Standing;
 use super::head::origin_hash;
+use super::index::Entry;
 use super::reader::Reader;
 use super::session::{Session, Writing};
 
@@ -27,25 +29,26 @@ impl Session {
         }
     }
 
-    /// Whether the same message, by its identity, is stored.
-    pub fn is_here(&self, top: &Dir, writing: &Writing<'_>, message: &Message) -> Result<bool> {
+    /// Where the same message, by its identity, is stored, made whole where it is not.
+    pub fn is_here(&self, top: &Dir, writing: &Writing<'_>, message: &Message) -> Result<Option<Standing>> {
         let state = writing.index.state()?;
         let mut reader = Reader::new(self, top);
         let identity = message.identity();
-        for (_, entry) in writing.index.find(&state, identity.origin)? {
-            let target = writing.index.row(entry.row)?.target;
-            if reader.read(&target, entry.id)?.message().is_some_and(|found| found.identity() == identity) {
-                return Ok(true);
-            }
-        }
+        let mut places: Vec<Entry> =
+            writing.index.find(&state, identity.origin)?.into_iter().map(|(_, entry)| entry).collect();
         let moved = Message { origin_id: Some(identity.origin), ..message.clone() };
-        match writing.index.find_key(&state, origin_hash(&moved))? {
-            Some(key) => {
-                let entry = writing.index.chain(&state).entry(key.entry)?;
-                Ok(!entry.removed)
-            }
-            None => Ok(false),
+        if let Some(key) = writing.index.find_key(&state, origin_hash(&moved))? {
+            let entry = writing.index.chain(&state).entry(key.entry)?;
+            places.extend(Some(entry).filter(|entry| !entry.removed));
         }
+        for entry in places {
+            let target = writing.index.row(entry.row)?.target;
+            let found = reader.read(&target, entry.id)?.into_message();
+            if let Some(found) = found.filter(|found| found.identity() == identity) {
+                return self.made_whole(top, &reader, &entry, &target, &found).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     /// Below which time everything was swept away.

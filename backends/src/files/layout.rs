@@ -16,6 +16,8 @@ pub const RECORDS: &str = "records";
 pub const QUARANTINE: &str = "quarantine";
 /// Files that are not finished. They exist only while the lock is held.
 pub const TEMPORARY: &str = "tmp";
+/// The name of the temporary of a record.
+pub const UNFINISHED_RECORD: &str = "record";
 /// The lock.
 pub const LOCK: &str = "lock";
 /// The arrival index.
@@ -23,6 +25,8 @@ pub const INDEX: &str = "index";
 /// The project's record.
 pub const PROJECT: &str = "project.json";
 
+/// Where git finds what it must not take.
+pub const IGNORED: &str = ".gitignore";
 /// What git must not take from a project.
 pub const GITIGNORE: &str = "# Written by fmail. Messages, agents and project.json may be committed; these may not.\n\
 /lock\n/index\n/tmp/\n/journal\n/forged.sock\n/forged.lock\n/records/presence/\n/records/leases.json\n/records/hosts/\n\

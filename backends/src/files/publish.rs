@@ -143,8 +143,14 @@ impl Session {
         let fs = self.fs();
         let (parent, name, mode) = layout::target_dir(&target);
         let open = || {
-            let parent = ensure_dir(fs, top, parent, layout::parent_mode(parent))?;
-            let dir = ensure_dir(fs, &parent, name, mode)?;
+            let dir = match fs.open_dir(top, parent).and_then(|parent| fs.open_dir(&parent, name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    leave_mark(fs, top, &layout::unfinished_name(0))?;
+                    let parent = ensure_dir(fs, top, parent, layout::parent_mode(parent))?;
+                    ensure_dir(fs, &parent, name, mode)?
+                }
+                found => found?,
+            };
             let stamp = fs.stat_dir(&dir)?.modified;
             Ok((dir, stamp))
         };
@@ -324,6 +330,16 @@ fn unlink_all(fs: &dyn Fs, one: &mut Unfinished<'_>, places: &[Place]) {
             return;
         }
         one.linked -= 1;
+    }
+}
+
+/// Leaves a temporary behind before directories are made: a process that dies before it has synced their names leaves it
+/// too, and so tells the next one that they are not safe. The temporary itself takes the place of the mark.
+pub fn leave_mark(fs: &dyn Fs, top: &Dir, name: &str) -> io::Result<()> {
+    let temporary = ensure_dir(fs, top, layout::TEMPORARY, 0o700)?;
+    match fs.open(&temporary, name, Open::CreateNew(0o600)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -33,14 +33,6 @@ pub enum Found {
 
 impl Found {
     /// The message, if there is one.
-    pub fn message(&self) -> Option<&Message> {
-        match self {
-            Found::Message(message, _) => Some(message),
-            _ => None,
-        }
-    }
-
-    /// The message, if there is one.
     pub fn into_message(self) -> Option<Message> {
         match self {
             Found::Message(message, _) => Some(*message),

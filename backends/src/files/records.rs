@@ -9,8 +9,9 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use serde_json::Value;
 
-use super::fs::{Dir, Kind, ensure_dir, failure, read_file};
-use super::layout;
+use super::fs::{Dir, Kind, ensure_dir, failure, if_there, read_file};
+use super::layout::{self, UNFINISHED_RECORD as UNFINISHED};
+use super::publish::leave_mark;
 use super::session::Session;
 
 /// The largest record that is read, and so the largest that is written.
@@ -41,10 +42,8 @@ impl Session {
     pub fn put(&self, key: &RecordKey, expect: &Expect, value: &Value, durable: bool) -> Result<Revision> {
         let top = self.top_for_writing()?;
         let _lock = self.lock(&top)?;
-        let (dirs, file) = layout::record_path(key);
-        let dir =
-            dirs.iter().try_fold(top.clone(), |dir, name| ensure_dir(self.fs(), &dir, name, layout::parent_mode(name)));
-        let dir = dir.map_err(|error| unwritable(key, &error))?;
+        let (_, file) = layout::record_path(key);
+        let dir = self.record_dir_for_writing(&top, key).map_err(|error| unwritable(key, &error))?;
         self.check_expectation(&dir, key, expect)?;
         let value = self.with_format(key, value);
         let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
@@ -54,6 +53,38 @@ impl Session {
         }
         self.replace(&top, &file, &dir, text.as_bytes(), layout::record_mode(key), durable)?;
         Ok(Revision::of_content(text.as_bytes()))
+    }
+
+    /// The directory of a record, made when it is missing. What a dead process made and did not sync is synced now.
+    fn record_dir_for_writing(&self, top: &Dir, key: &RecordKey) -> io::Result<Dir> {
+        let fs = self.fs();
+        let left = fs.open_dir(top, layout::TEMPORARY).and_then(|temporary| fs.stat(&temporary, UNFINISHED));
+        if left.is_ok() {
+            // Whether or not this record is to be durable: the mark goes with it, and the next one may be.
+            fs.sync_dir(top)?;
+            self.sync_below(top, layout::AGENTS)?;
+            self.sync_below(top, layout::RECORDS)?;
+        }
+        match self.record_dir(top, key) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                leave_mark(fs, top, UNFINISHED)?;
+                let (dirs, _) = layout::record_path(key);
+                dirs.iter().try_fold(top.clone(), |dir, name| ensure_dir(fs, &dir, name, layout::parent_mode(name)))
+            }
+            found => found,
+        }
+    }
+
+    /// Makes the names of all directories below one durable.
+    fn sync_below(&self, at: &Dir, name: &str) -> io::Result<()> {
+        let Some(dir) = if_there(self.fs().open_dir(at, name))? else { return Ok(()) };
+        self.fs().sync_dir(&dir)?;
+        let mut below = Vec::new();
+        self.fs().list(&dir, &mut |name, kind| {
+            below.extend((kind == Kind::Directory).then(|| name.to_string()));
+            true
+        })?;
+        below.iter().try_for_each(|name| self.sync_below(&dir, name))
     }
 
     /// The project's record always tells the layout of its files.

@@ -89,16 +89,7 @@ impl Session {
 
     /// Which start of the machine this is.
     pub fn boot(&self) -> [u8; 16] {
-        *self.boot.get_or_init(|| {
-            let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-            let digits: Vec<u8> =
-                text.bytes().filter_map(|byte| (byte as char).to_digit(16)).map(|d| d as u8).collect();
-            let mut boot = [0; 16];
-            for (byte, pair) in boot.iter_mut().zip(digits.chunks_exact(2)) {
-                *byte = pair[0] << 4 | pair[1];
-            }
-            boot
-        })
+        *self.boot.get_or_init(|| self.fs().boot())
     }
 
     /// The project's directory, `None` while it does not exist.
@@ -202,13 +193,19 @@ impl Session {
         let mut project = (self.options.project)()?;
         project.format = Some(FORMAT_VERSION.into());
         let failed = |error: io::Error| failure("the project cannot be created", &error);
+        // Whoever made `.fmail` may have died right behind that: as long as there is no project file, nobody knows that its
+        // name is safe.
+        self.fs().sync_top(&self.options.root).map_err(failed)?;
         for (name, mode) in [(layout::TOPICS, 0o755), (layout::DIRECT, 0o700), (layout::AGENTS, 0o755)] {
             ensure_dir(self.fs(), top, name, mode).map_err(|error| unusable(name, &error))?;
         }
-        match self.fs().open(top, ".gitignore", Open::CreateNew(0o644)) {
-            Ok(file) => self.fs().write_at(&file, layout::GITIGNORE.as_bytes(), 0).map_err(failed)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        match self.fs().stat(top, layout::IGNORED) {
+            // Whole or not at all, like the rest: nobody would write it again where a power cut left it empty.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.replace(top, layout::IGNORED, top, layout::GITIGNORE.as_bytes(), 0o644, true)?;
+            }
             Err(error) => return Err(failed(error)),
+            Ok(_) => {}
         }
         let mut text = serde_json::to_string_pretty(&project).unwrap_or_default();
         text.push('\n');
@@ -221,15 +218,15 @@ impl Session {
         let temporary =
             ensure_dir(fs, top, layout::TEMPORARY, 0o700).map_err(|error| unusable(layout::TEMPORARY, &error))?;
         let write = || -> io::Result<()> {
-            match fs.unlink(&temporary, "record") {
+            match fs.unlink(&temporary, layout::UNFINISHED_RECORD) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            let file = fs.open(&temporary, "record", Open::CreateNew(mode))?;
+            let file = fs.open(&temporary, layout::UNFINISHED_RECORD, Open::CreateNew(mode))?;
             let written =
                 fs.write_at(&file, bytes, 0).and_then(|()| if durable { fs.sync_data(&file) } else { Ok(()) });
-            if let Err(error) = written.and_then(|()| fs.rename(&temporary, "record", dir, name)) {
-                let _ = fs.unlink(&temporary, "record");
+            if let Err(error) = written.and_then(|()| fs.rename(&temporary, layout::UNFINISHED_RECORD, dir, name)) {
+                let _ = fs.unlink(&temporary, layout::UNFINISHED_RECORD);
                 return Err(error);
             }
             if durable { fs.sync_dir(dir) } else { Ok(()) }

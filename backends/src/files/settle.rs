@@ -5,10 +5,11 @@ use std::io;
 use fmail_api::{Error, Message, Result};
 
 use super::crew::Crew;
-use super::fs::{Dir, read_file};
+use super::fs::{Dir, if_there, read_file};
 use super::head::MAX_FILE;
 use super::layout;
 use super::publish::Mailbox;
+use super::reader::unusable;
 use super::session::{Session, Writing};
 
 /// A message that a dead process left in some of its mailboxes, and the name of its temporary.
@@ -32,8 +33,20 @@ impl Session {
         for one in &left {
             self.finish(top, writing, &temporary, one)?;
         }
+        if !names.is_empty() {
+            self.sync_parents(top)?;
+        }
         names.sort_by_key(|name| *name == first);
         names.iter().try_for_each(|name| self.fs().unlink(&temporary, name).map_err(|error| unsettled(name, &error)))
+    }
+
+    /// Makes the names of all mailboxes durable: the dead process may have made one and not have come to that.
+    fn sync_parents(&self, top: &Dir) -> Result<()> {
+        let mut dirs = vec![top.clone()];
+        for parent in [layout::TOPICS, layout::DIRECT] {
+            dirs.extend(if_there(self.fs().open_dir(top, parent)).map_err(|error| unusable(parent, &error))?);
+        }
+        self.sync_dirs(dirs, &Crew::alone(&self.options.fs)).into_iter().flatten().next().map_or(Ok(()), Err)
     }
 
     /// Gives messages that were left in some of their mailboxes their other names too. This comes before a rebuild, which

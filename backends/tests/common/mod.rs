@@ -137,6 +137,10 @@ impl Fs for FaultFs {
         self.run("make_top", name, 0, || RealFs.make_top(path, name))
     }
 
+    fn sync_top(&self, path: &Path) -> io::Result<()> {
+        self.run("sync_top", "", 0, || RealFs.sync_top(path))
+    }
+
     fn stat_top(&self, path: &Path, name: &str) -> io::Result<Stat> {
         self.run("stat_top", name, 0, || RealFs.stat_top(path, name))
     }
@@ -224,6 +228,10 @@ impl Fs for FaultFs {
 
     fn lock(&self, file: &File, wait: bool) -> io::Result<()> {
         self.run("lock", "", file_inode(file), || RealFs.lock(file, wait))
+    }
+
+    fn boot(&self) -> [u8; 16] {
+        RealFs.boot()
     }
 }
 

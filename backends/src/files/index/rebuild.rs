@@ -17,6 +17,7 @@ use crate::files::SETTLED_AFTER;
 use crate::files::fs::{Dir, Fs, if_there};
 use crate::files::head::Head;
 use crate::files::layout;
+use crate::files::publish::MAX_AHEAD;
 use crate::files::reader::unusable;
 
 /// What is written at a time.
@@ -60,8 +61,9 @@ impl Rebuild<'_> {
             // Rows come first, in one run, so that their slots are known before any entry is written.
             writer.reserve_row(row, number as u32);
         }
-        let remains = Index::open_remains(self.fs, self.top);
+        let remains = Index::open_remains(self.fs, self.top).filter(|remains| self.is_trusted(remains));
         let this = Rebuild { latest: self.take_over_clock(remains.as_ref(), &mut writer.state), ..*self };
+        let given = remains.as_ref().and_then(|(index, _)| index.state().ok()).map_or(0, |state| state.high);
         let mut known = Known::new(remains.as_ref().map(|(index, _)| index));
         let mut dirs: HashMap<u32, Dir> = HashMap::new();
         let mut progress = Progress::new(self.reporter, listed.len());
@@ -71,9 +73,19 @@ impl Rebuild<'_> {
             progress.advance(group.len());
             this.place(group, &mut rows, &mut known, &mut dirs, &mut writer, &mut keys)?;
         }
+        // An id that was given is not given again, also when a power cut took its message: this index is not synced, and the
+        // earlier one may come back and tell of another message under that id.
+        writer.state.high = writer.state.high.max(given);
         self.finish(&mut writer, &mut rows, &keys, epoch)?;
         progress.finish();
         Ok(epoch)
+    }
+
+    /// Whether what an earlier index says of an id can be believed: not when it is of another boot and its ids are so far
+    /// ahead of the clock that they have to be given again.
+    fn is_trusted(&self, (index, boot): &(Index, [u8; 16])) -> bool {
+        let high = index.state().map_or(0, |state| state.high);
+        *boot == self.boot || high <= self.latest.ticks() + MAX_AHEAD / 2
     }
 
     /// The id clock of this boot goes on, and what was in order stays so: after the time of day was stepped back, our own

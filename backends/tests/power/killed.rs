@@ -1,0 +1,139 @@
+//! A process is killed, another one is answered, and then the power goes: the second cannot know what the first had not
+//! synced, and has to be right all the same.
+
+use crate::account::Account;
+use crate::common::Project;
+use crate::explore::{Effort, clock, explore, is_full};
+use crate::scenarios::{foreign, keyed, note, to_two, two_before};
+use crate::sites::Site;
+use crate::stage::Stage;
+use fmail_api::{Draft, Message};
+use fmail_backends::FilesStore;
+use serde_json::json;
+
+/// Who is killed, in front of each of its changes in turn, and who comes behind.
+pub struct Succession {
+    pub name: &'static str,
+    before: fn(&Stage),
+    killed: fn(&Stage, &FilesStore),
+    next: fn(&Stage),
+}
+
+pub const SUCCESSIONS: [Succession; 6] = [
+    Succession {
+        name: "a new topic",
+        before: two_before,
+        killed: |stage, store| drop(stage.append(store, note("carol", "build", "killed"))),
+        next: |stage| drop(stage.send(note("dave", "build", "next"))),
+    },
+    Succession {
+        name: "a new project",
+        before: |_| {},
+        killed: |stage, store| drop(stage.append(store, note("carol", "task", "killed"))),
+        next: |stage| drop(stage.send(note("dave", "task", "next"))),
+    },
+    Succession {
+        name: "several recipients",
+        before: two_before,
+        killed: |stage, store| drop(stage.append(store, to_two("carol", "task", "@carol", "killed"))),
+        next: |stage| drop(stage.send(note("dave", "@carol", "next"))),
+    },
+    Succession {
+        name: "a key",
+        before: two_before,
+        killed: |stage, store| drop(stage.append(store, once())),
+        next: |stage| drop(stage.send(once())),
+    },
+    Succession {
+        name: "an import",
+        before: two_before,
+        killed: |stage, store| drop(stage.import(store, to_two_from_elsewhere())),
+        next: |stage| drop(stage.import(&stage.process(), to_two_from_elsewhere()).unwrap()),
+    },
+    Succession {
+        name: "a new directory of records",
+        before: two_before,
+        killed: |stage, store| drop(stage.put(store, "mailbox/bob/20260110", json!({"read": 1}))),
+        next: |stage| {
+            stage.put(&stage.process(), "agents/dave", json!({"name": "dave"})).unwrap();
+            stage.put(&stage.process(), "mailbox/bob/20260111", json!({"read": 2})).unwrap();
+        },
+    },
+];
+
+fn once() -> Draft {
+    keyed(to_two("carol", "task", "@bob", "once"), "key")
+}
+
+fn to_two_from_elsewhere() -> Message {
+    let mut message = foreign("20260110-153000-0001", "task", "from elsewhere");
+    message.more.recipients.push("@bob".parse().unwrap());
+    message
+}
+
+impl Succession {
+    /// The stage behind a kill in front of the change with this number; nothing when there were fewer changes.
+    pub fn play(&self, kill_at: usize, left_out: Option<Site>) -> Option<Stage> {
+        let stage = Stage::on(Project::in_memory(), clock(), 1, left_out);
+        (self.before)(&stage);
+        let killed = stage.killed_at(kill_at);
+        (self.killed)(&stage, &killed);
+        drop(killed);
+        if !stage.recorder.has_ended() {
+            return None;
+        }
+        stage.look_from_here();
+        (self.next)(&stage);
+        if !is_full() {
+            // The last moment, when everything is promised.
+            stage.look_from_here();
+        }
+        Some(stage)
+    }
+
+    /// Kills in front of every change, and cuts the power behind the next process.
+    pub fn explore(&self, left_out: Option<Site>) -> Result<usize, String> {
+        let effort = Effort::of(if is_full() { 100 } else { 8 });
+        let mut states = 0;
+        for kill_at in 0.. {
+            let Some(stage) = self.play(kill_at, left_out) else { break };
+            let found = explore(&stage.recorder.recording(), Account::default(), &stage.clock, effort);
+            states += found.map_err(|failure| format!("{}, killed at {kill_at}: {failure}", self.name))?;
+        }
+        Ok(states)
+    }
+}
+
+fn survives(name: &str) {
+    let succession = SUCCESSIONS.iter().find(|succession| succession.name == name).unwrap();
+    match succession.explore(None) {
+        Ok(states) => println!("behind a kill, {name}: {states} states"),
+        Err(failure) => panic!("{failure}"),
+    }
+}
+
+#[test]
+fn a_topic_that_a_dead_process_made_is_safe_before_the_next_answer() {
+    survives("a new topic");
+    survives("several recipients");
+}
+
+#[test]
+fn a_project_that_a_dead_process_made_is_safe_before_the_next_answer() {
+    survives("a new project");
+}
+
+#[test]
+fn a_repeat_is_safe_where_the_first_sender_was_killed() {
+    survives("a key");
+}
+
+#[test]
+fn an_import_that_is_repeated_is_safe_where_the_first_was_killed() {
+    survives("an import");
+}
+
+#[test]
+fn a_directory_of_records_that_a_dead_process_made_is_safe_before_the_next_answer() {
+    survives("a new directory of records");
+}

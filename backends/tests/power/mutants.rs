@@ -1,0 +1,141 @@
+//! Stores that lack one sync. Each has to be caught: a harness that finds nothing wrong there finds nothing.
+
+use std::collections::BTreeSet;
+
+use crate::common::Project;
+use crate::explore::{Effort, clock, play};
+use crate::killed::SUCCESSIONS;
+use crate::scenarios::SCENARIOS;
+use crate::sites::Site;
+use crate::stage::Stage;
+
+/// A scenario in which the store without this sync breaks a promise.
+fn caught(site: Site, scenario: &str, breaks: &str) {
+    let scenario = SCENARIOS.iter().find(|known| known.name == scenario).unwrap();
+    let failure = play(scenario, Some(site), Effort::of(24)).expect_err("the missing sync was not noticed");
+    let reason = failure.lines().next().unwrap_or_default();
+    println!("{site:?}: {reason}");
+    assert!(failure.contains(breaks), "caught for another reason: {failure}");
+}
+
+/// The same behind a kill.
+fn caught_behind_a_kill(site: Site, succession: &str, breaks: &str) {
+    let succession = SUCCESSIONS.iter().find(|known| known.name == succession).unwrap();
+    let failure = succession.explore(Some(site)).expect_err("the missing sync was not noticed");
+    println!("{site:?}: {}", failure.lines().next().unwrap_or_default());
+    assert!(failure.contains(breaks), "caught for another reason: {failure}");
+}
+
+#[test]
+fn without_the_sync_of_a_message_s_content() {
+    caught(Site::Message, "single appends", "skipped .fmail/");
+    caught(Site::Message, "groups of two", "skipped .fmail/");
+    caught(Site::Message, "imports and relocations", "skipped .fmail/");
+}
+
+#[test]
+fn without_the_sync_of_a_mailbox() {
+    caught(Site::Mailbox, "single appends", "is lost");
+    caught(Site::Mailbox, "several recipients", "is lost");
+    caught(Site::Mailbox, "a group of sixteen", "is lost");
+    caught(Site::Mailbox, "imports and relocations", "is lost");
+}
+
+#[test]
+fn without_the_sync_of_a_mailbox_whose_message_is_sent_again() {
+    caught_behind_a_kill(Site::Repeat, "a key", "is lost");
+    caught_behind_a_kill(Site::Repeat, "an import", "is lost");
+}
+
+#[test]
+fn without_the_sync_of_a_new_mailbox_s_name() {
+    caught(Site::NewMailbox, "new topics and mailboxes", "is lost");
+}
+
+#[test]
+fn without_the_sync_of_the_parent_of_mailboxes() {
+    caught(Site::Parent, "a clone, which has no empty directories", "is lost");
+}
+
+#[test]
+fn without_the_sync_of_the_project_s_own_directory() {
+    caught(Site::Top, "the first message of a project", "is lost");
+}
+
+#[test]
+fn without_the_sync_of_a_new_project_file() {
+    caught(Site::Project, "the first message of a project", "the record project is");
+}
+
+#[test]
+fn without_the_sync_of_what_git_ignores() {
+    caught(Site::Ignored, "the first message of a project", ".gitignore is");
+}
+
+#[test]
+fn without_the_sync_of_a_record_s_content() {
+    caught(Site::Record, "records", "is not JSON");
+}
+
+#[test]
+fn without_the_sync_of_a_record_s_name() {
+    caught(Site::RecordName, "records", "the record");
+}
+
+#[test]
+fn without_the_sync_of_a_record_s_removal() {
+    caught(Site::RecordRemoval, "records", "the record agents/alice is Some");
+}
+
+#[test]
+fn without_the_sync_of_a_new_directory_of_records() {
+    caught(Site::NewRecords, "records", "the record");
+}
+
+#[test]
+fn without_the_sync_of_what_a_dead_process_made() {
+    caught_behind_a_kill(Site::OfTheDead, "a new topic", "is lost");
+    caught_behind_a_kill(Site::OfTheDead, "a new project", "is lost");
+    caught_behind_a_kill(Site::OfTheDead, "a new directory of records", "the record");
+}
+
+/// `project.json` is put into the same directory right behind, and that sync covers all of its names. The same lines of code
+/// sync where it matters ([`Site::Parent`], [`Site::NewMailbox`]), and a project is made once.
+#[test]
+fn the_syncs_of_a_project_in_the_making_are_covered_by_its_last() {
+    let scenario = &SCENARIOS[0];
+    assert_eq!(scenario.name, "the first message of a project");
+    play(scenario, Some(Site::FirstParents), Effort::of(24)).unwrap();
+    play(scenario, Some(Site::Temporaries), Effort::of(24)).unwrap();
+}
+
+/// Nobody was told of the message that is settled, and who sends it again syncs its mailboxes. The sync is kept so that
+/// what a reader has been shown does not disappear again.
+#[test]
+fn the_sync_of_a_settled_message_keeps_no_promise() {
+    for succession in SUCCESSIONS.iter().filter(|succession| ["several recipients", "a key"].contains(&succession.name))
+    {
+        succession.explore(Some(Site::Settled)).unwrap();
+    }
+}
+
+#[test]
+fn every_sync_has_been_left_out_once() {
+    let mut seen: BTreeSet<Site> = BTreeSet::new();
+    for scenario in &SCENARIOS {
+        let stage = Stage::on(Project::in_memory(), clock(), 1, None);
+        (scenario.play)(&stage);
+        seen.extend(stage.recorder.recording().sites);
+    }
+    for succession in &SUCCESSIONS {
+        let stages = (0..).map_while(|kill_at| succession.play(kill_at, None));
+        stages.for_each(|stage| seen.extend(stage.recorder.recording().sites));
+    }
+    let tested = include_str!("mutants.rs");
+    for site in &seen {
+        let name = format!("(Some(Site::{site:?})");
+        let left_out = tested.contains(&format!("(Site::{site:?},")) || tested.contains(&name);
+        assert!(left_out || tested.contains(&format!(", Some(Site::{site:?})")), "{site:?} is never left out");
+    }
+    assert_eq!(seen.len(), 16, "{seen:?}");
+}

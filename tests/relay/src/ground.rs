@@ -53,7 +53,7 @@ fn try_namespaces() -> Result<(), String> {
     let name = format!("{}-{}-try", crate::janitor::PREFIX, std::process::id());
     let run = |words: &[&str]| succeed(Command::new(words[0]).args(&words[1..]), None);
     run(&["ip", "netns", "add", &name])?;
-    let tried = run(&["ip", "-n", &name, "link", "add", "a", "type", "veth", "peer", "name", "b"])
+    let tried = run(&["ip", "-n", &name, "link", "add", "near", "type", "veth", "peer", "name", "far"])
         .and_then(|()| run(&["ip", "netns", "exec", &name, "nft", "list", "ruleset"]))
         .and_then(|()| run(&["ip", "netns", "exec", &name, "unshare", "--uts", "hostname", "a-host"]));
     run(&["ip", "netns", "del", &name])?;

@@ -196,6 +196,10 @@ pub enum RefusedReason {
     BelowHorizon,
     /// It is larger than the limit.
     TooLarge,
+    /// It was here and was deleted.
+    Deleted,
+    /// It has more recipients than a message may have, or says something that cannot be kept.
+    Invalid,
 }
 
 /// The answer to a scan.

@@ -13,6 +13,7 @@
 //! [`paths`] holds the patterns that paths are reserved by, [`transfer`] moves a project from store to store.
 
 mod access;
+mod exchange;
 mod fanout;
 mod find;
 mod layers;
@@ -32,6 +33,7 @@ mod sidecar;
 mod testing;
 mod timer;
 pub mod transfer;
+mod waiting;
 
 pub use access::check_readable;
 pub use fanout::{Blocking, Fanout};
@@ -44,3 +46,4 @@ pub use paths::PathPattern;
 pub use presence::RENEW_AFTER;
 pub use search::{SearchColumn, SearchQuery};
 pub use sidecar::{FOREIGN_ID, IdMap, Sidecar};
+pub use waiting::waiting;

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fmail_api::{Client, Clock, Context, Node, Reply, Request, Response, Result, Store, Timestamp};
 
+use crate::Blocking;
+use crate::exchange::Exchange;
 use crate::nudges::Nudges;
+use crate::waiting::Elsewhere;
 
 /// The operations of one project, over its store.
 pub struct Operations {
@@ -15,6 +18,7 @@ pub struct Operations {
     pub(crate) store_id: String,
     pub(crate) node: Option<Node>,
     pub(crate) nudges: Arc<Nudges>,
+    pub(crate) exchange: Arc<Exchange>,
 }
 
 impl Operations {
@@ -23,7 +27,9 @@ impl Operations {
     /// The store's identity, which `hello` tells, is made up anew each time. A store that outlives the process gets a
     /// lasting one by [`Operations::identified_by`].
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Operations { store, clock, store_id: format!("{:016x}", random()), node: None, nudges: Arc::default() }
+        let exchange = Arc::new(Exchange::new(store.clone(), Elsewhere::default()));
+        let store_id = format!("{:016x}", random());
+        Operations { store, clock, store_id, node: None, nudges: Arc::default(), exchange }
     }
 
     /// The time as records of mail keep it: to the millisecond, which is more than any reader needs.
@@ -36,6 +42,14 @@ impl Operations {
     #[must_use]
     pub fn identified_by(mut self, store_id: impl Into<String>) -> Self {
         self.store_id = store_id.into();
+        self
+    }
+
+    /// The same operations, for who polls their streams on threads that must not wait: `blocking` runs what may. Where
+    /// nothing is said, streams read where they are polled.
+    #[must_use]
+    pub fn reading_on(mut self, blocking: Blocking) -> Self {
+        self.exchange = Arc::new(Exchange::new(self.store.clone(), Elsewhere::on(blocking)));
         self
     }
 
@@ -79,6 +93,8 @@ impl Client for Operations {
             Request::Search(request) => self.search(context, request).await,
             Request::Nudge(request) => Ok(Reply::new(Response::Nudged { sessions: self.nudge(context, request)? })),
             Request::Import(import) => Ok(Reply::new(Response::Imported(self.import(*import).await?))),
+            Request::Digest(request) => Ok(Reply::new(Response::Digest(self.digest(request).await?))),
+            Request::Fetch(request) => self.fetch(request).await,
             other => Err(fmail_api::Error::invalid(format!("this version does not know the operation {other:?}"))),
         }
     }

@@ -3,20 +3,26 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fmail_api::{AgentState, Client, Context, Error, ErrorKind, Principal, Reply, Request, Response, Result};
-use fmail_core::Operations;
+use fmail_api::{
+    AgentState, Client, Context, Error, ErrorKind, EventStream, MessageId, NodeId, Operation, Principal, RelayRequest,
+    Reply, Request, Response, Result,
+};
+use fmail_core::{Operations, waiting};
 use fmail_host::Project;
 use futures::StreamExt;
 use futures::executor::block_on;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::found::Guarded;
 use crate::presence::Presence;
+use crate::relay::Relaying;
 use crate::underway::Underway;
 
 /// How many operations of a project run at a time. More would only wait for the same disk; and where that hangs, the other
 /// projects must not wait for it too.
 pub const AT_A_TIME: usize = 64;
+/// How many of them may be other hosts': whatever these ask for, the users of this machine get their turn.
+const FOR_RELAYS: usize = 24;
 
 /// Runs operations on threads that may wait for the disk, and knows who is there.
 pub struct Served {
@@ -28,8 +34,9 @@ pub struct Served {
     pub project_id: String,
     /// The name of the store in the daemon's configuration.
     pub store: String,
-    /// Whether peers may ask for everything.
-    pub relay: bool,
+    /// What it has to do with other hosts.
+    pub relaying: Relaying,
+    relay_turns: Arc<Semaphore>,
     turns: Arc<Semaphore>,
     /// Held by every operation and every stream that is under way.
     busy: Arc<()>,
@@ -39,14 +46,15 @@ pub struct Served {
 
 impl Served {
     /// The operations of a project.
-    pub fn new(operations: Operations, project: Project, id: String, store: String, relay: bool) -> Self {
+    pub fn new(operations: Operations, project: Project, id: String, store: String, relaying: Relaying) -> Self {
         Served {
             operations: Arc::new(operations),
             presence: Arc::new(Presence::default()),
             project,
             project_id: id,
             store,
-            relay,
+            relaying,
+            relay_turns: Arc::new(Semaphore::new(FOR_RELAYS)),
             turns: Arc::new(Semaphore::new(AT_A_TIME)),
             busy: Arc::new(()),
             guarded: None,
@@ -90,18 +98,61 @@ impl Served {
             )
             .help("give both the same mail.store; a forged that runs keeps the one that it was started with"));
         }
-        if let Request::Import(_) = request
-            && !matches!(context.principal, Principal::Local | Principal::Peer(_))
-        {
-            return Err(Error::new(ErrorKind::Denied, "messages of other hosts are taken from relays only")
-                .help("configure a relay; or bring messages in with `fmail store import`"));
+        self.relaying.check(context, request)
+    }
+
+    /// What an operation has to wait for before it runs.
+    async fn turn(&self, request: &Request) -> Result<Turn> {
+        let ended = |_| Error::internal("the project takes no operations any more");
+        let relay = match request.is_for_relays() {
+            true => Some(self.relay_turns.clone().acquire_owned().await.map_err(ended)?),
+            false => None,
+        };
+        Ok((relay, self.turns.clone().acquire_owned().await.map_err(ended)?))
+    }
+
+    /// What is to be seen of other hosts, beside the answer.
+    fn seen(&self, context: &Context, about: About, reply: &mut Result<Reply>) {
+        let neighbours = &self.relaying.neighbours;
+        match (about, reply) {
+            (About::Hello, Ok(Reply { head: Response::Hello(hello), .. })) => {
+                hello.operations.push(Operation::RelayStatus);
+            }
+            (About::Import(from, id), reply) if context.principal != Principal::Local => match reply {
+                Ok(Reply { head: Response::Imported(imported), .. }) => {
+                    neighbours.imported(from, id, &Ok(imported.clone()));
+                }
+                Ok(_) => {}
+                Err(error) => neighbours.imported(from, id, &Err(error.clone())),
+            },
+            (About::Relay(request), Ok(reply)) if context.principal != Principal::Local => {
+                let during = |events: EventStream| neighbours.during(context, &request, events);
+                reply.events = reply.events.take().map(during);
+            }
+            _ => {}
         }
-        // A relay that runs in this process is in the configuration, which is all the leave that it needs.
-        if matches!(request, Request::Relay(_)) && !self.relay && context.principal != Principal::Local {
-            return Err(Error::new(ErrorKind::Denied, "relaying is not enabled here")
-                .help("set mail.relay.enabled = true in the user's or the system's configuration of the daemon"));
+    }
+}
+
+/// Held while an operation runs.
+type Turn = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
+
+/// What of a request is worth seeing, when it is about other hosts.
+enum About {
+    Hello,
+    Import(Option<NodeId>, MessageId),
+    Relay(RelayRequest),
+    Nothing,
+}
+
+impl About {
+    fn of(request: &Request) -> About {
+        match request {
+            Request::Hello(_) => About::Hello,
+            Request::Import(import) => About::Import(import.from, import.message.id),
+            Request::Relay(relay) => About::Relay(relay.clone()),
+            _ => About::Nothing,
         }
-        Ok(())
     }
 }
 
@@ -109,22 +160,30 @@ impl Served {
 impl Client for Served {
     async fn call(&self, context: &Context, request: Request) -> Result<Reply> {
         self.check(context, &request)?;
+        if let Request::RelayStatus = request {
+            return Ok(Reply::new(Response::RelayStatus(Box::new(self.relaying.view()))));
+        }
+        if let Request::Hello(hello) = &request {
+            self.relaying.neighbours.greeted(hello);
+        }
+        let about = About::of(&request);
         // What the daemon does for all agents makes none of them present.
         let watches = matches!(request, Request::Watch(_)) && !context.overview;
         let (operations, caller, busy) = (self.operations.clone(), context.clone(), self.busy.clone());
-        let turn = self.turns.clone().acquire_owned().await;
-        let turn = turn.map_err(|_| Error::internal("the project takes no operations any more"))?;
+        let turn = self.turn(&request).await?;
         // One step onto a thread for the whole operation. It is finished even when the client goes meanwhile.
         let guarded = self.guarded.clone();
         let work = move || {
             let in_place = guarded.map_or(Ok(()), |guarded| guarded.check());
-            let reply = in_place.and_then(|()| block_on(operations.call(&caller, request)));
+            let reply = in_place.and_then(|()| waiting(|| block_on(operations.call(&caller, request))));
             drop((turn, busy));
             reply
         };
         let mut reply = tokio::task::spawn_blocking(work)
             .await
-            .map_err(|_| Error::internal("an operation ended unexpectedly; the daemon's log says why"))??;
+            .map_err(|_| Error::internal("an operation ended unexpectedly; the daemon's log says why"))?;
+        self.seen(context, about, &mut reply);
+        let mut reply = reply?;
         if let Response::Agents { agents, .. } = &mut reply.head {
             for agent in agents.iter_mut().filter(|agent| self.presence.has(&agent.name)) {
                 agent.state = AgentState::Active;

@@ -28,6 +28,11 @@ impl Projects {
         self
     }
 
+    /// The projects that were added.
+    pub fn served(&self) -> impl Iterator<Item = &Arc<Served>> {
+        self.by_root.values()
+    }
+
     fn found(&self, path: &Path) -> Result<&Arc<Found>> {
         self.found.as_ref().ok_or_else(|| {
             let text = format!("projects are not found by their paths here: {}", path.display());

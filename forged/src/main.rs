@@ -13,6 +13,7 @@ mod notify;
 mod plugins;
 mod presence;
 mod project;
+mod relay;
 mod serve;
 mod tcp;
 mod underway;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fmail_api::{Host, Relay, Result, Shutdown, Transport};
+use fmail_api::{Host, LinkStatus, Relay, Result, Shutdown, Transport};
 use fmail_host::hosting::make_private;
 use fmail_host::plugin::{Plugin, PluginRelay, PluginTransport, Spawner, data_dir};
 use fmail_host::{PluginKind, PluginName, PluginSettings, Settings};
@@ -84,8 +84,9 @@ pub async fn start_all(
     for (settings, projects, data_dir) in grouped(naming, |named| &named.relays)? {
         let relay = Arc::new(PluginRelay::new(load(&settings, PluginKind::Relay)?, data_dir, spawner()));
         let name = relay.name().to_string();
-        watch_status(relay.clone(), running);
-        keep(name, start_relay(relay, Arc::new(projects), shutdown), shutdown(), running).await?;
+        let projects = Arc::new(projects);
+        watch_status(relay.clone(), projects.clone(), running);
+        keep(name, start_relay(relay, projects, shutdown), shutdown(), running).await?;
     }
     Ok(())
 }
@@ -192,8 +193,8 @@ async fn keep(name: String, start: Start, mut shutdown: Shutdown, running: &mut 
     Ok(())
 }
 
-/// Tells in the log when a link of a relay comes or goes.
-fn watch_status(relay: Arc<PluginRelay>, running: &mut JoinSet<Result<()>>) {
+/// Tells in the log when a link of a relay comes or goes, and keeps it for who asks.
+fn watch_status(relay: Arc<PluginRelay>, projects: Arc<Projects>, running: &mut JoinSet<Result<()>>) {
     let mut statuses = relay.status();
     let name = relay.name().to_string();
     drop(relay);
@@ -202,6 +203,10 @@ fn watch_status(relay: Arc<PluginRelay>, running: &mut JoinSet<Result<()>>) {
             for link in &status.links {
                 let (peer, problem) = (&link.peer, link.problem.as_deref().unwrap_or_default());
                 tracing::info!(relay = name, peer, connected = link.connected, problem, "link");
+            }
+            for served in projects.served() {
+                let ours = |link: &&LinkStatus| link.project.as_ref().is_none_or(|id| *id == served.project_id);
+                served.relaying.note_links(&name, status.links.iter().filter(ours).cloned().collect());
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fmail_api::{Error, ProjectIdSource, Result, Store};
+use fmail_api::{Error, Node, ProjectIdSource, Result, Store};
 use fmail_core::{Blocking, Fanout, Operations};
 use fmail_host::hosting::create_project;
 use fmail_host::{Environment, Project, Serving, Settings, SystemClock, open_store};
@@ -13,6 +13,7 @@ use crate::client::Served;
 use crate::lock::RootLock;
 use crate::log;
 use crate::plugins::Named;
+use crate::relay::{self, Relaying, ThisHost};
 use crate::tcp::Configured;
 
 /// A project that the daemon was started for.
@@ -25,10 +26,11 @@ pub struct Opened {
     pub max_message_bytes: usize,
     pub tcp: Configured,
     pub plugins: Named,
+    pub relay: relay::Configured,
 }
 
 /// Opens the project that an environment means: creates it where there is none, and takes its lock.
-pub fn open(environment: &Environment) -> Result<Opened> {
+pub fn open(environment: &Environment, host: &ThisHost) -> Result<Opened> {
     let mut project = Project::discover(environment)?;
     project.root = fs::canonicalize(&project.root)
         .map_err(|error| Error::io(format_args!("cannot use {}", project.root.display()), &error))?;
@@ -36,12 +38,14 @@ pub fn open(environment: &Environment) -> Result<Opened> {
     let store = store_of(&project, &settings)?;
     create_project(&project, &*store)?;
     let lock = RootLock::take(&project.fmail_dir())?;
-    let tcp = Configured::from(&settings, relays(&settings), environment)?;
+    let relay = relay::Configured::from(&settings, environment)?;
+    let node = if relay.enabled { Some(host.node(environment)?) } else { None };
+    let tcp = Configured::from(&settings, relay.enabled, environment)?;
     let plugins = Named::from(&settings)?;
     let root = project.root.clone();
-    let (client, store) = served(project, &settings, store)?;
+    let (client, store) = served(project, &settings, store, node)?;
     let (id, max_message_bytes) = (client.project_id.clone(), settings.mail.max_message_bytes);
-    Ok(Opened { root, id, client: Arc::new(client), lock, store, max_message_bytes, tcp, plugins })
+    Ok(Opened { root, id, client: Arc::new(client), lock, store, max_message_bytes, tcp, plugins, relay })
 }
 
 /// The store of a project, which reports to the log.
@@ -49,21 +53,27 @@ pub fn store_of(project: &Project, settings: &Settings) -> Result<Arc<dyn Store>
     open_store(project, settings, log::reporter(project.root.display().to_string()), Serving::Daemon)
 }
 
-/// The operations of a project over its store, and the store as its many clients share it.
-pub fn served(project: Project, settings: &Settings, store: Arc<dyn Store>) -> Result<(Served, Arc<dyn Store>)> {
+/// The operations of a project over its store, and the store as its many clients share it. One that is relayed has a node.
+pub fn served(
+    project: Project,
+    settings: &Settings,
+    store: Arc<dyn Store>,
+    node: Option<Node>,
+) -> Result<(Served, Arc<dyn Store>)> {
     let (id, source) = project.id()?;
     if source == ProjectIdSource::Directory {
         tracing::debug!(id, "the project's id comes from its directory's name");
     }
     let blocking: Blocking = Arc::new(|work| drop(tokio::task::spawn_blocking(work)));
-    let shared: Arc<dyn Store> = Arc::new(Fanout::new(store, blocking));
+    let shared: Arc<dyn Store> = Arc::new(Fanout::new(store, blocking.clone()));
     let store_id = project.store_id()?.ok_or_else(|| Error::internal("the project has no directory"))?;
-    let operations = Operations::new(shared.clone(), Arc::new(SystemClock)).identified_by(store_id);
-    let client = Served::new(operations, project, id, settings.mail.store.clone(), relays(settings));
+    let operations =
+        Operations::new(shared.clone(), Arc::new(SystemClock)).identified_by(store_id).reading_on(blocking);
+    let operations = match node.clone() {
+        Some(node) => operations.on(node),
+        None => operations,
+    };
+    let relaying = Relaying::new(&id, node);
+    let client = Served::new(operations, project, id, settings.mail.store.clone(), relaying);
     Ok((client, shared))
-}
-
-/// Whether peers may ask for everything.
-fn relays(settings: &Settings) -> bool {
-    settings.mail.relay.enabled && !settings.untrusted().contains(&"mail.relay.enabled")
 }

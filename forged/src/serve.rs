@@ -23,6 +23,7 @@ use crate::host::Projects;
 use crate::notify::notify;
 use crate::plugins::Naming;
 use crate::project::{self, Opened};
+use crate::relay::{self, ThisHost};
 use crate::tcp::{self, Tcp};
 use crate::{limits, log, plugins};
 
@@ -70,6 +71,7 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
         None => Naming::Projects(&projects),
     };
     plugins::start_all(&naming, &found, &shutdown, &mut plugins).await?;
+    relay::start_all(&projects, &shutdown, &mut plugins);
     notify("READY=1");
     // A watch notes its agent when it starts; the first renewal is due a minute later.
     let (mut look, mut renew) = (interval(LOOK_AFTER), interval_at(Instant::now() + RENEW_AFTER, RENEW_AFTER));
@@ -114,8 +116,9 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
 /// Opens every project that was asked for. All or none: a daemon that serves half of what it was told to would look like
 /// one that works.
 fn open_all(environment: &Environment, arguments: &Serve) -> Result<Vec<Opened>> {
+    let host = ThisHost::default();
     if arguments.roots.is_empty() {
-        return Ok(vec![project::open(environment)?]);
+        return Ok(vec![project::open(environment, &host)?]);
     }
     let mut projects: Vec<Opened> = Vec::new();
     for root in &arguments.roots {
@@ -127,7 +130,7 @@ fn open_all(environment: &Environment, arguments: &Serve) -> Result<Vec<Opened>>
             // One id cannot be meant for several projects.
             own.vars.remove("FMAIL_PROJECT");
         }
-        projects.push(project::open(&own)?);
+        projects.push(project::open(&own, &host)?);
     }
     Ok(projects)
 }

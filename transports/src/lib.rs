@@ -2,13 +2,15 @@
 //!
 //! There is one protocol, PROTOCOL.md's JSON lines, and there are two ways to reach it: a Unix socket per project, and
 //! TCP for many. [`wire`] is the protocol without any socket; `connection` serves one peer, [`unix`] and [`tcp`] find the
-//! peers, `authentication` and `admission` make sure of them where the kernel cannot, and on the other side a [`Conversation`] is a client's connection and a [`Remote`] the project behind it.
+//! peers, `authentication` and `admission` make sure of them where the kernel cannot, and on the other side a [`Conversation`] is a client's
+//! connection and a [`Remote`] the project behind it. [`peer`] keeps hosts in step over the same protocol.
 
 mod admission;
 pub mod authentication;
 mod connection;
 mod conversation;
 mod listener;
+pub mod peer;
 mod remote;
 mod stream;
 pub mod tcp;

@@ -11,6 +11,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt};
 
 use super::Blocking;
+use crate::waiting::{may_wait, waiting};
 
 /// How many items are read at a time.
 const BATCH: usize = 64;
@@ -19,7 +20,8 @@ const BATCH: usize = 64;
 const BATCH_BYTES: usize = 128 * 1024;
 
 /// The same items, read in batches on a thread that may wait. Between two batches no thread is held, however slowly the
-/// items are taken. `weigh` tells the bytes of an item.
+/// items are taken. Who may wait itself reads itself: if all threads that may wait waited for another one to read for
+/// them, none would be left. `weigh` tells the bytes of an item.
 pub fn pulled<T: Send + Unpin + 'static>(
     stream: BoxStream<'static, Result<T>>,
     blocking: Blocking,
@@ -53,6 +55,7 @@ impl<T: Send + Unpin + 'static> Stream for Pulled<T> {
             }
             match &mut self.state {
                 State::Resting(None) => return Poll::Ready(None),
+                State::Resting(Some(stream)) if may_wait() => return stream.poll_next_unpin(context),
                 State::Resting(stream) => {
                     let stream = stream.take();
                     self.state = State::Reading(read(stream, &self.blocking, self.weigh));
@@ -81,7 +84,7 @@ fn read<T: Send + Unpin + 'static>(
     blocking(Box::new(move || {
         let (mut stream, mut items, mut bytes) = (stream, VecDeque::new(), 0);
         while items.len() < BATCH && bytes < BATCH_BYTES {
-            match stream.as_mut().and_then(|stream| block_on(stream.next())) {
+            match stream.as_mut().and_then(|stream| waiting(|| block_on(stream.next()))) {
                 Some(item) => {
                     bytes += item.as_ref().map_or(0, weigh);
                     items.push_back(item);
@@ -121,6 +124,16 @@ mod tests {
         let first = read.load(Ordering::Relaxed);
         assert_eq!(block_on(pulled.count()), 999);
         first
+    }
+
+    #[test]
+    fn who_may_wait_reads_without_another_thread() {
+        let nobody: Blocking = Arc::new(|_| panic!("all threads that may wait are taken"));
+        let items = stream::iter((0..1_000).map(Ok));
+        let mut pulled = pulled(items.boxed(), nobody, |_| 1);
+        let first = crate::waiting(|| block_on(pulled.next())).unwrap().unwrap();
+        assert_eq!((first, crate::waiting(|| block_on(pulled.count()))), (0, 999));
+        assert!(!may_wait(), "only for as long as that work takes");
     }
 
     #[test]

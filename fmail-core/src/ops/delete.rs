@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fmail_api::{
-    AgentName, Expect, MailboxRecord, Message, MessageId, Query, RecordKey, Result, Selection, Target, Timestamp,
+    AgentName, Expect, Identity, MailboxRecord, Message, MessageId, Query, RecordKey, Result, Selection, Target,
+    Timestamp,
 };
 use futures::StreamExt;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::Operations;
+use crate::exchange::{Grave, graves_of, with_graves};
 use crate::mailbox::Mailbox;
 
 /// So many messages are removed at a time: each time costs reading and writing the graves of a day.
@@ -59,34 +61,47 @@ impl Operations {
 
     /// Remembers that the messages were deleted here, so that a peer does not bring them back.
     async fn bury(&self, messages: &[Arc<Message>]) -> Result<()> {
-        let mut days: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
-        for message in messages {
-            let identity = message.identity();
-            let grave = json!({"hash": identity.hash, "deleted": self.moment().whole_seconds()});
-            days.entry(identity.origin.day()).or_default().insert(identity.origin.to_string(), grave);
-        }
-        for (day, new) in days {
-            self.change_value(&RecordKey::tombstones(&day), |value| {
-                let mut graves = value.as_object().cloned().unwrap_or_default();
-                graves.extend(new.clone());
-                Value::Object(graves)
-            })
-            .await?;
-        }
-        Ok(())
+        let deleted = self.moment().whole_seconds();
+        let graves = messages.iter().map(|message| {
+            let grave = Grave { time: Some(message.time), deleted };
+            (message.identity(), grave)
+        });
+        self.dig(graves.collect()).await.map(drop)
     }
 
-    async fn change_value(&self, key: &RecordKey, change: impl Fn(Value) -> Value) -> Result<()> {
+    /// Keeps graves, and says how many of them were not known.
+    pub(crate) async fn dig(&self, graves: BTreeMap<Identity, Grave>) -> Result<u64> {
+        let mut days: BTreeMap<String, BTreeMap<Identity, Grave>> = BTreeMap::new();
+        for (identity, grave) in graves {
+            days.entry(identity.origin.day()).or_default().insert(identity, grave);
+        }
+        let mut new = 0;
+        for (day, graves) in days {
+            new += self.dig_on(&RecordKey::tombstones(&day), &graves).await?;
+        }
+        Ok(new)
+    }
+
+    async fn dig_on(&self, key: &RecordKey, graves: &BTreeMap<Identity, Grave>) -> Result<u64> {
         loop {
             let (expect, value) = match self.store.get(key).await? {
                 Some(record) => (Expect::Revision(record.revision), record.value),
                 None => (Expect::Absent, Value::Null),
             };
-            match self.store.put(key, expect, change(value), true).await {
+            let Some(changed) = with_graves(&value, graves) else { return Ok(0) };
+            let known = graves_of(&value);
+            match self.store.put(key, expect, changed, true).await {
                 Err(error) if error.kind() == fmail_api::ErrorKind::Conflict => {}
-                other => return other.map(drop),
+                Err(error) => return Err(error),
+                Ok(_) => return Ok(graves.keys().filter(|identity| !known.contains_key(identity)).count() as u64),
             }
         }
+    }
+
+    /// The grave of a message, if it was deleted here.
+    pub(crate) async fn grave(&self, identity: &Identity) -> Result<Option<Grave>> {
+        let record = self.store.get(&RecordKey::tombstones(&identity.origin.day())).await?;
+        Ok(record.and_then(|record| graves_of(&record.value).remove(identity)))
     }
 
     /// Forgets what agents did with messages that are all gone. Asked at the beginning of a sweep: what this sweep

@@ -37,8 +37,10 @@ const OPERATIONS: &[Operation] = &[
     Operation::Reservations,
     Operation::Search,
     Operation::Nudge,
-    Operation::Import,
 ];
+
+/// What it runs beyond that over a store that takes messages of other hosts.
+const EXCHANGE: &[Operation] = &[Operation::Digest, Operation::Fetch, Operation::Import];
 
 impl Operations {
     /// Answers with the protocol that both sides know. There is only the first so far, which everybody knows.
@@ -46,10 +48,11 @@ impl Operations {
         let record = self.store.get(&RecordKey::project()).await?.ok_or_else(|| {
             Error::not_found("there is no project here yet").help("send a message or run `fmail init` to create one")
         })?;
+        let exchange = if self.store.capabilities().import { EXCHANGE } else { &[] };
         Ok(Hello {
             version: env!("CARGO_PKG_VERSION").into(),
             protocol: request.protocol.unwrap_or(PROTOCOL_VERSION).clamp(1, PROTOCOL_VERSION),
-            operations: OPERATIONS.to_vec(),
+            operations: [OPERATIONS, exchange].concat(),
             project: record.decode()?,
             store_id: self.store_id.clone(),
             node: self.node.clone(),
@@ -71,7 +74,7 @@ mod tests {
         project.create();
         let Response::Hello(answer) = project.call("alice", hello).unwrap().head else { panic!() };
         assert_eq!((answer.project.id.as_str(), answer.protocol), ("proj-test", PROTOCOL_VERSION));
-        assert_eq!(answer.operations, OPERATIONS);
+        assert_eq!(answer.operations, [OPERATIONS, EXCHANGE].concat());
     }
 
     #[test]

@@ -4,6 +4,8 @@ mod delegated;
 #[cfg(test)]
 mod delegated_tests;
 mod delete;
+mod digest;
+mod fetch;
 mod gc;
 mod hello;
 mod import;

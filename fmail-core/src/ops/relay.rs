@@ -2,29 +2,46 @@
 
 use std::sync::Arc;
 
-use fmail_api::{Delivery, Event, Message, Query, RelayRequest, Reply, Result};
+use fmail_api::{Delivery, Event, Query, RelayRequest, Reply, Result};
 use futures::StreamExt;
 
 use crate::Operations;
+use crate::exchange::travels_as_it_is;
 
 impl Operations {
-    /// Every topic and every mailbox. Who may ask is decided where the request comes in, by who the caller has proved
-    /// to be.
+    /// Every topic and every mailbox, in the form in which messages travel. What the peer is known to have is left out. Who
+    /// may ask is decided where the request comes in, by who the caller has proved to be.
     pub(crate) async fn relay(&self, request: RelayRequest) -> Result<Reply> {
         let (head, events) = self.stream(Query { since: request.since, ..Query::default() }).await?;
-        Ok(Reply::streaming(head, events.map(|event| event.map(in_origin_form)).boxed()))
-    }
-}
-
-/// A peer knows a message by the id that it had where it was first stored.
-fn in_origin_form(event: Event) -> Event {
-    match event {
-        Event::Message(delivery) if delivery.message.origin_id.is_some() => {
-            let mut origin = Message::clone(&delivery.message);
-            origin.id = origin.origin_id.take().unwrap_or(origin.id);
-            Event::Message(Delivery::new(Arc::new(origin), delivery.cursor))
-        }
-        other => other,
+        let (exchange, to) = (self.exchange.clone(), request.to);
+        let host = self.node.as_ref().map(|node| node.host.clone());
+        let events = events.filter_map(move |event| {
+            let (exchange, host) = (exchange.clone(), host.clone());
+            async move {
+                let delivery = match event {
+                    Ok(Event::Message(delivery)) => delivery,
+                    other => return Some(other),
+                };
+                if to.is_some_and(|run| exchange.has(&delivery.message, run)) {
+                    return None;
+                }
+                let (message, elsewhere) = (delivery.message.clone(), exchange.elsewhere.clone());
+                let origin = match travels_as_it_is(&message, host.as_ref()) {
+                    true => Ok(message.clone()),
+                    // Only our own peers know what the hashes are for.
+                    false => {
+                        let asked = async move { exchange.origin_form(message, host.as_ref(), to.is_some()).await };
+                        elsewhere.run(asked).await
+                    }
+                };
+                Some(origin.map(|origin| match Arc::ptr_eq(&origin, &delivery.message) {
+                    // As it is stored, with the text that others may have made of it already.
+                    true => Event::Message(delivery),
+                    false => Event::Message(Delivery::new(origin, delivery.cursor)),
+                }))
+            }
+        });
+        Ok(Reply::streaming(head, events.boxed()))
     }
 }
 

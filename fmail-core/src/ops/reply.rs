@@ -8,16 +8,18 @@ impl Operations {
     pub(crate) async fn reply(&self, context: &Context, request: ReplyRequest) -> Result<Sent> {
         let original = self.find(context, &request.id).await?;
         let (to, others) = recipients(&context.agent, &original, request.all);
+        let (thread, extra) = self.exchange.thread_to_carry(&original).await?;
         let send = SendRequest {
             reply_to: Some(original.id.to_string()),
             priority: request.priority,
             tags: request.tags,
             subject: request.subject.or_else(|| original.subject.as_deref().map(answer_to)),
-            thread: Some(original.thread.clone().unwrap_or_else(|| original.id.to_string())),
+            thread: Some(thread.unwrap_or_else(|| original.id.to_string())),
             cc: others,
             ack_required: request.ack_required,
             expires: request.expires,
             key: request.key,
+            extra,
             ..SendRequest::new(to, request.body)
         };
         self.send(context, send).await

@@ -26,7 +26,12 @@ impl Operations {
         };
         // A reply joins the thread of what it answers, unless it names another. A message that belongs to none by name
         // gives none: the replies to it find together all the same, and stay as small as the specification shows them.
-        let thread = request.thread.or_else(|| reply_to.as_ref()?.thread().cloned());
+        let (mut thread, mut extra) = (request.thread, request.extra);
+        if let (None, Some(ReplyTo::Known(answered))) = (&thread, &reply_to) {
+            let (carried, more) = self.exchange.thread_to_carry(answered).await?;
+            thread = carried;
+            extra.extend(more);
+        }
         let strict = request.strict;
         let draft = Draft {
             from: context.agent.clone(),
@@ -43,7 +48,7 @@ impl Operations {
             ack_required: request.ack_required,
             expires: request.expires,
             key: request.key,
-            extra: request.extra,
+            extra,
         };
         check_expiry(&draft, self.clock.now())?;
         let unknown = self.unknown_recipients(&draft).await;

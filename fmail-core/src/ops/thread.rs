@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fmail_api::{
     Context, Error, Event, Mail, MailState, Message, MessageId, Query, Reply, Response, Result, Since, ThreadRequest,
@@ -13,6 +14,7 @@ use futures::StreamExt;
 
 use super::read::shelf_of;
 use crate::Operations;
+use crate::exchange::foreign_thread;
 use crate::find::Found;
 use crate::mailbox::{Mailbox, Shelf};
 
@@ -21,6 +23,9 @@ pub(crate) type Readable<'a> = &'a (dyn Fn(&Message) -> bool + Sync);
 
 /// The longest chain of answers that is followed up to its beginning.
 const LONGEST_CHAIN: usize = 10_000;
+
+/// How far the clock of one host may be behind that of another, for an answer to be found that came before what it answers.
+const EARLY: Duration = Duration::from_secs(86_400);
 
 impl Operations {
     /// The messages of a thread that the agent may read, the oldest first. An unknown thread is empty, not an error.
@@ -86,14 +91,17 @@ impl Operations {
     /// The name of the thread that a message belongs to: its own, or that of what it answers, as far up as `readable`
     /// allows; the id of the first where none has a name.
     pub(crate) async fn thread_name(&self, mut message: Arc<Message>, readable: Readable<'_>) -> Result<String> {
-        for _ in 0..LONGEST_CHAIN {
-            if let Some(thread) = &message.thread {
-                return Ok(thread.clone());
+        let mut passed = BTreeSet::from([message.id]);
+        while passed.len() < LONGEST_CHAIN {
+            if let Some(thread) = self.exchange.thread(&message).await? {
+                return Ok(thread);
             }
-            let Some(above) = message.reply_to else { break };
+            // Not by their order: what was answered on another host may have a higher id here than the answer.
+            let Some(above) = self.exchange.parent(&message).await? else { break };
             match self.message(above).await? {
                 // A chain that bites its own tail has no beginning; its lowest id is as good as any.
-                Some(next) if next.id < message.id && readable(&next) => message = next,
+                Some(next) if !passed.insert(next.id) => return Ok(passed.first().unwrap_or(&next.id).to_string()),
+                Some(next) if readable(&next) => message = next,
                 _ => break,
             }
         }
@@ -102,26 +110,27 @@ impl Operations {
 
     /// The ids of the thread's messages that are readable.
     pub(crate) async fn members(&self, thread: &str, readable: Readable<'_>) -> Result<BTreeSet<MessageId>> {
-        let mut members = BTreeSet::new();
-        let mut named = self.store.scan(Query { thread: Some(thread.into()), ..Query::default() }).await?.messages;
-        while let Some(event) = named.next().await {
-            if let Event::Message(delivery) = event? {
-                members.insert(delivery.message.id);
-            }
-        }
+        let named = self.named(thread).await?;
+        let mut members: BTreeSet<MessageId> = named.iter().map(|message| message.id).collect();
         members.extend(thread.parse::<MessageId>());
+        let mut hidden: BTreeSet<MessageId> =
+            named.iter().filter(|message| !readable(message)).map(|message| message.id).collect();
         let Some(first) = members.first().copied() else { return Ok(members) };
-        // Answers have higher ids than what they answer, so that only what follows the first has to be looked at.
-        let before = MessageId::from_ticks(first.ticks().saturating_sub(1)).map(Since::Id);
-        let mut events = self.store.scan(Query { since: before, ..Query::default() }).await?.messages;
-        let (mut answers, mut hidden) = (BTreeMap::new(), BTreeSet::new());
+        let since = match named.iter().find(|message| message.id == first) {
+            Some(first) if came_from_elsewhere(first) => Since::Time(first.time.before(EARLY)),
+            _ => Since::Id(first),
+        };
+        let mut answers = BTreeMap::new();
+        let mut events = self.store.scan(Query { since: Some(since), ..Query::default() }).await?.messages;
         while let Some(event) = events.next().await {
             let Event::Message(delivery) = event? else { continue };
             let message = delivery.message;
             if !readable(&message) {
                 hidden.insert(message.id);
             }
-            if let (Some(above), None) = (message.reply_to, &message.thread) {
+            if let (Some(_), None) = (message.reply_to, &message.thread)
+                && let Some(above) = self.exchange.parent(&message).await?
+            {
                 answers.insert(message.id, above);
             }
         }
@@ -138,6 +147,46 @@ impl Operations {
         }
         Ok(members.difference(&hidden).copied().collect())
     }
+
+    /// The messages that belong to a thread by its name, and the one whose id is its name.
+    async fn named(&self, thread: &str) -> Result<Vec<Arc<Message>>> {
+        let first = match thread.parse() {
+            Ok(id) => self.message(id).await?,
+            Err(_) => None,
+        };
+        let identity = first.as_ref().map(|first| first.identity());
+        // Of messages that came before the first one did, each calls it by the id and the hash that it was born with.
+        let meant = |message: &Message| match (foreign_thread(message), &identity) {
+            (Some(meant), Some(identity)) => meant == *identity,
+            _ => true,
+        };
+        let mut named: Vec<Arc<Message>> = self.of_thread(thread).await?;
+        named.retain(|message| meant(message));
+        if let Some(origin) = identity.map(|identity| identity.origin.to_string()).filter(|origin| origin != thread) {
+            let mut others = self.of_thread(&origin).await?;
+            others.retain(|message| foreign_thread(message).is_some() && meant(message));
+            named.extend(others);
+        }
+        named.extend(first);
+        Ok(named)
+    }
+
+    /// The messages that carry a thread's name.
+    async fn of_thread(&self, thread: &str) -> Result<Vec<Arc<Message>>> {
+        let mut found = Vec::new();
+        let mut events = self.store.scan(Query { thread: Some(thread.into()), ..Query::default() }).await?.messages;
+        while let Some(event) = events.next().await {
+            if let Event::Message(delivery) = event? {
+                found.push(delivery.message);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Whether others may have answered a message before it came here.
+fn came_from_elsewhere(message: &Message) -> bool {
+    message.origin_id.is_some() || message.host.is_some()
 }
 
 /// The message as the agent sees it; one that it has deleted is gone.

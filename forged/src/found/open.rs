@@ -58,7 +58,7 @@ impl Open {
             Err(error) if error.kind() != ErrorKind::Denied => return Err(error),
             _ => {}
         }
-        let (client, store) = project::served(project, &settings, store)?;
+        let (client, store) = project::served(project, &settings, store, None)?;
         let client = Arc::new(client.guarded_by(guarded.clone()));
         Ok(Open { client, guarded, store, lasts: capabilities.durable, permit: None, _held: held })
     }

@@ -23,10 +23,29 @@ pub enum Heard {
 
 /// Understands a line of a daemon.
 pub fn heard(line: &[u8]) -> Result<Heard> {
-    let garbled =
-        || Error::internal("the daemon's line cannot be understood").help("compare the versions of both sides");
-    let value: Value = serde_json::from_slice(line).map_err(|_| garbled())?;
-    let Value::Object(mut fields) = value else { return Err(garbled()) };
+    understood(object(line)?)
+}
+
+/// Understands a line of a daemon that answers several requests at a time: which request it belongs to, and what it says.
+/// An error is a line that is no line of the protocol at all; what cannot be understood of one that is, is the inner error.
+pub fn heard_of(line: &[u8]) -> Result<(Option<String>, Result<Heard>)> {
+    let fields = object(line)?;
+    let req_id = fields.get("req_id").and_then(Value::as_str).map(String::from);
+    Ok((req_id, understood(fields)))
+}
+
+fn garbled() -> Error {
+    Error::internal("the daemon's line cannot be understood").help("compare the versions of both sides")
+}
+
+fn object(line: &[u8]) -> Result<Map<String, Value>> {
+    match serde_json::from_slice(line) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        _ => Err(garbled()),
+    }
+}
+
+fn understood(mut fields: Map<String, Value>) -> Result<Heard> {
     let cursor = fields.get("cursor").and_then(Value::as_str).map(Cursor::new);
     match fields.get("ok").and_then(Value::as_bool) {
         Some(true) => return Ok(Heard::Answer(fields)),

@@ -17,7 +17,7 @@ mod response;
 mod writer;
 
 pub use answer::{Style, answer, challenge, end, event, failure, ping};
-pub use heard::{Heard, heard};
+pub use heard::{Heard, heard, heard_of};
 pub use lines::{Line, LineReader};
 pub use opening::{Challenge, Opening, auth, hello_with_nonce, opening};
 pub use request::{Call, Form, Incoming, ReqId, parse};

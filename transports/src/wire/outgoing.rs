@@ -39,6 +39,7 @@ fn spelled_out(request: &Request) -> Option<(Operation, Map<String, Value>)> {
         Request::Hello(hello) => {
             put(&mut fields, "version", json!(hello.version));
             put(&mut fields, "protocol", json!(hello.protocol));
+            put(&mut fields, "node", json!(hello.node));
             Operation::Hello
         }
         Request::Send(send) => {

@@ -314,7 +314,8 @@ mod tests {
         refused(r#"{"cmd":"send","agent":"no agent","to":"t","body":1}"#, "invalid_agent");
         refused(r#"{"cmd":"watch","agent":"a","topic":"@b"}"#, "invalid_agent");
         refused(r#"{"cmd":"watch","agent":"a","topic":"../x"}"#, "invalid_topic");
-        refused(r#"{"cmd":"digest","agent":"a"}"#, "invalid_request");
+        refused(r#"{"cmd":"digest","agent":"a","held":7}"#, "invalid_request");
+        refused(r#"{"cmd":"records","agent":"a"}"#, "invalid_request");
         refused(r#"{"cmd":"topics","agent":"a","req_id":{}}"#, "invalid_request");
     }
 

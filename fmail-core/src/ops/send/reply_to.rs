@@ -23,14 +23,6 @@ impl ReplyTo {
             ReplyTo::Unknown(id) => *id,
         }
     }
-
-    /// The thread that the answered message belongs to by name.
-    pub(super) fn thread(&self) -> Option<&String> {
-        match self {
-            ReplyTo::Known(message) => message.thread.as_ref(),
-            ReplyTo::Unknown(_) => None,
-        }
-    }
 }
 
 impl Operations {

@@ -1,0 +1,231 @@
+//! What a project has to know to exchange messages with other hosts: which messages it holds, by their places; who else
+//! is known to have one; and which messages were deleted for good.
+//!
+//! All of it is in memory and follows from the store. It is made when it is first asked for, so that whoever does not relay
+//! pays nothing, and brought up to date before each use.
+
+mod graves;
+mod inventory;
+mod neighbours;
+mod origin;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fmail_api::{
+    Cursor, Error, ErrorKind, Event, Identity, Message, MessageId, NodeId, Order, Place, Query, RecordKey, Result,
+    Revision, Since, Store, Timestamp,
+};
+use futures::StreamExt;
+
+use crate::waiting::Elsewhere;
+pub(crate) use graves::{Grave, graves_of, with_graves};
+pub(crate) use inventory::{Inventory, first_at};
+use neighbours::Neighbours;
+pub(crate) use origin::{foreign_thread, travels_as_it_is};
+
+/// How often the inventory is made anew, when it expires while it is made. More than once is something else.
+const TRIES: u32 = 10;
+
+/// What is known of the messages that are held, and of who else has them.
+pub(crate) struct Exchange {
+    store: Arc<dyn Store>,
+    /// Where work is done that waits for the store.
+    pub(crate) elsewhere: Elsewhere,
+    /// Whoever brings the inventory up to date has the turn; others wait, and find nothing left to do.
+    turn: futures::lock::Mutex<()>,
+    /// Never held while something is awaited.
+    known: Mutex<Known>,
+    neighbours: Mutex<Neighbours>,
+}
+
+/// The inventory, and how far it goes.
+#[derive(Default)]
+struct Known {
+    inventory: Inventory,
+    /// Everything up to here is in it.
+    cursor: Option<Cursor>,
+    /// The graves that were looked at.
+    graves: HashMap<RecordKey, Revision>,
+    horizon: Option<Timestamp>,
+}
+
+impl Known {
+    fn take_in(&mut self, message: &Message, cursor: Cursor) {
+        if self.horizon.is_none_or(|horizon| message.time >= horizon) {
+            self.inventory.insert(message);
+        }
+        self.cursor = Some(cursor);
+    }
+}
+
+impl Exchange {
+    pub(crate) fn new(store: Arc<dyn Store>, elsewhere: Elsewhere) -> Self {
+        Exchange {
+            store,
+            elsewhere,
+            turn: futures::lock::Mutex::default(),
+            known: Mutex::default(),
+            neighbours: Mutex::default(),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What `look` finds in the inventory as it was left by the last who brought it up to date.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Inventory) -> T) -> T {
+        look(&self.known().inventory)
+    }
+
+    /// Notes that places are not held any more.
+    pub(crate) fn gone(&self, places: &[Place]) {
+        let mut known = self.known();
+        places.iter().for_each(|place| known.inventory.remove(place));
+    }
+
+    /// Notes that a run of a daemon has a message.
+    pub(crate) fn note(&self, identity: Identity, run: NodeId) {
+        self.neighbours.lock().unwrap_or_else(PoisonError::into_inner).note(identity, run);
+    }
+
+    /// Whether a run of a daemon is known to have a message.
+    pub(crate) fn has(&self, message: &Message, run: NodeId) -> bool {
+        let neighbours = self.neighbours.lock().unwrap_or_else(PoisonError::into_inner);
+        !neighbours.is_empty() && neighbours.has(&message.identity(), run)
+    }
+
+    /// The time below which everything was swept away.
+    pub(crate) async fn horizon(&self) -> Result<Option<Timestamp>> {
+        let record = self.store.get(&RecordKey::horizon()).await?;
+        Ok(record.and_then(|record| record.value.get("before")?.as_str()?.parse().ok()))
+    }
+
+    /// Brings the inventory up to date: everything that was stored before is in it, what was swept away or deleted is not.
+    /// The horizon that holds for it.
+    pub(crate) async fn bring_up_to_date(&self) -> Result<Option<Timestamp>> {
+        let _turn = self.turn.lock().await;
+        let horizon = self.horizon().await?;
+        {
+            let mut known = self.known();
+            if known.horizon < horizon
+                && let Some(before) = horizon
+            {
+                known.inventory.remove_before(before);
+                known.horizon = horizon;
+            }
+        }
+        self.read_arrivals(horizon).await?;
+        self.leave_out_graves().await?;
+        Ok(horizon)
+    }
+
+    async fn read_arrivals(&self, horizon: Option<Timestamp>) -> Result<()> {
+        for _ in 0..TRIES {
+            let cursor = self.known().cursor.clone();
+            let read = match cursor {
+                Some(cursor) => self.read_on(cursor).await,
+                None => self.read_all(horizon).await,
+            };
+            match read {
+                Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::InvalidRequest) => {
+                    self.known().cursor = None;
+                }
+                other => return other,
+            }
+        }
+        Err(Error::new(ErrorKind::Backpressure, "the store keeps losing its place").help("try again in a while"))
+    }
+
+    /// Takes in what has arrived since. Each message moves the place, so that nothing is read twice when this is given up.
+    async fn read_on(&self, cursor: Cursor) -> Result<()> {
+        let query = Query { since: Some(Since::Cursor(cursor)), order: Order::Arrival, ..Query::default() };
+        let mut scan = self.store.scan(query).await?;
+        while let Some(event) = scan.messages.next().await {
+            if let Event::Message(delivery) = event? {
+                self.known().take_in(&delivery.message, delivery.cursor);
+            }
+        }
+        self.known().cursor = Some(scan.cursor);
+        Ok(())
+    }
+
+    /// Makes the inventory anew. The old one serves until the new one is whole.
+    async fn read_all(&self, horizon: Option<Timestamp>) -> Result<()> {
+        let mut anew = Known { horizon, ..Known::default() };
+        let mut scan = self.store.scan(Query { order: Order::Arrival, ..Query::default() }).await?;
+        while let Some(event) = scan.messages.next().await {
+            if let Event::Message(delivery) = event? {
+                anew.take_in(&delivery.message, delivery.cursor);
+            }
+        }
+        anew.cursor = Some(scan.cursor);
+        *self.known() = anew;
+        Ok(())
+    }
+
+    /// What was deleted may still stand in the inventory, if it was deleted by another process.
+    async fn leave_out_graves(&self) -> Result<()> {
+        let mut records = self.store.list("tombstones").await?;
+        while let Some(record) = records.next().await {
+            // One that cannot be read is told by who lists it; what it names is found to be gone when it is fetched.
+            let Ok(record) = record else { continue };
+            if self.known().graves.get(&record.key) == Some(&record.revision) {
+                continue;
+            }
+            let graves = graves_of(&record.value);
+            let mut known = self.known();
+            for (identity, grave) in graves {
+                let place = match grave.time {
+                    Some(time) => Some(Place { time, origin: identity.origin, hash: identity.hash }),
+                    None => known.inventory.place(&identity),
+                };
+                place.iter().for_each(|place| known.inventory.remove(place));
+            }
+            known.graves.insert(record.key, record.revision);
+        }
+        Ok(())
+    }
+
+    /// The messages that have this id here. Files that others wrote may share one.
+    pub(crate) async fn stored(&self, id: MessageId) -> Result<Vec<Arc<Message>>> {
+        let mut found = Vec::new();
+        let mut events = self.store.scan(Query { ids: [id].into(), ..Query::default() }).await?.messages;
+        while let Some(event) = events.next().await {
+            if let Event::Message(delivery) = event? {
+                found.push(delivery.message);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The id under which a message is stored here that is known by its identity; nothing when it is not here.
+    pub(crate) async fn local_id(&self, identity: &Identity) -> Result<Option<MessageId>> {
+        let is_it = |message: &Arc<Message>| message.identity() == *identity;
+        let remembered = self.look(|inventory| inventory.moved(identity));
+        for id in [remembered, Some(identity.origin)].into_iter().flatten() {
+            if self.stored(id).await?.iter().any(is_it) {
+                return Ok(Some(id));
+            }
+        }
+        self.bring_up_to_date().await?;
+        let Some(id) = self.look(|inventory| inventory.moved(identity)).filter(|id| remembered != Some(*id)) else {
+            return Ok(None);
+        };
+        Ok(self.stored(id).await?.iter().any(is_it).then_some(id))
+    }
+
+    /// By what other hosts know the message that has this id here; nothing when there is none, or more than one.
+    pub(crate) async fn identity(&self, id: MessageId) -> Result<Option<Identity>> {
+        if let Some(identity) = self.look(|inventory| inventory.identity(id)) {
+            return Ok(Some(identity));
+        }
+        match self.stored(id).await?.as_slice() {
+            [only] => Ok(Some(only.identity())),
+            _ => Ok(None),
+        }
+    }
+}

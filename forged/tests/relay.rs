@@ -1,0 +1,172 @@
+//! Two daemons that relay: what is sent at one is seen at the other, whoever dials whom and whoever is started again.
+
+mod common;
+#[path = "common/relaying.rs"]
+mod relaying;
+
+use std::time::Instant;
+
+use common::{DEADLINE, Raw};
+use relaying::Relaying;
+
+#[test]
+fn what_is_sent_on_one_host_reaches_a_watcher_on_the_other_both_ways() {
+    let (a, b) = (Relaying::new(), Relaying::new());
+    let listening = b.start(&[]);
+    let _dialling = a.start(&[&listening.tcp()]);
+    let mut at_b = b.watch();
+    let mut at_a = a.watch();
+    a.send("from a");
+    assert_eq!(at_b.json()["msg"]["body"], "from a");
+    b.send("from b");
+    assert_eq!(at_a.json()["msg"]["body"], "from a");
+    assert_eq!(at_a.json()["msg"]["body"], "from b");
+    assert_eq!(at_b.json()["msg"]["body"], "from b");
+    assert_eq!(a.bodies(), b.bodies());
+}
+
+#[test]
+fn what_was_sent_before_and_while_the_other_was_away_comes_after_all() {
+    let (a, b) = (Relaying::new(), Relaying::new());
+    let mut listening = b.start(&[]);
+    let address = listening.tcp();
+    b.send("b0");
+    let mut dialling = a.start(&[&address]);
+    b.holds(&["b0"]);
+    a.holds(&["b0"]);
+    a.send("a1");
+    b.holds(&["a1", "b0"]);
+
+    listening.kill();
+    a.send("a2");
+    let _again = b.start_at(&address, &[]);
+    b.send("b1");
+    b.holds(&["a1", "a2", "b0", "b1"]);
+    a.holds(&["a1", "a2", "b0", "b1"]);
+
+    dialling.kill();
+    b.send("b2");
+    let _again = a.start(&[&address]);
+    a.send("a3");
+    for host in [&a, &b] {
+        host.holds(&["a1", "a2", "a3", "b0", "b1", "b2"]);
+    }
+}
+
+#[test]
+fn two_hosts_that_dial_each_other_use_one_link() {
+    let (a, b) = (Relaying::new(), Relaying::new());
+    let (at_a, at_b) = (relaying::free_address(), relaying::free_address());
+    let _a = a.start_at(&at_a, &[&at_b]);
+    let _b = b.start_at(&at_b, &[&at_a]);
+    a.send("from a");
+    b.send("from b");
+    a.holds(&["from a", "from b"]);
+    b.holds(&["from a", "from b"]);
+    let end = Instant::now() + DEADLINE;
+    loop {
+        let stands_by = |host: &Relaying| {
+            let links = host.status()["relays"][0]["links"].clone();
+            links.as_array().unwrap().iter().any(|link| {
+                link["incoming"] != true && link["problem"].as_str().is_some_and(|text| text.contains("stands by"))
+            })
+        };
+        if stands_by(&a) != stands_by(&b) {
+            break;
+        }
+        assert!(Instant::now() < end, "{}\n{}", a.status(), b.status());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    a.send("again");
+    b.holds(&["again", "from a", "from b"]);
+}
+
+#[test]
+fn the_status_tells_who_is_there_and_what_has_passed() {
+    let (a, b) = (Relaying::new(), Relaying::new());
+    let listening = b.start(&[]);
+    let address = listening.tcp();
+    let _dialling = a.start(&[&address]);
+    a.send("one");
+    b.holds(&["one"]);
+    let link = a.link(&address, |link| link["counts"]["sent"] == 1 && link["round_trip"].is_number());
+    assert_eq!(link["connected"], true, "{link}");
+    assert_eq!((&link["authenticated"], &link["queued"]), (&false.into(), &0.into()), "{link}");
+    assert_eq!(link["node"]["run"], b.status()["node"]["run"], "{link}");
+    assert!(link["counts"]["bytes_sent"].as_u64().unwrap() > 100, "{link}");
+    let incoming = b.incoming(|link| link["counts"]["received"] == 1 && link["connected"] == true);
+    assert_eq!(incoming["node"], a.status()["node"], "{incoming}");
+}
+
+#[test]
+fn a_host_that_dials_itself_says_so() {
+    let a = Relaying::new();
+    let address = relaying::free_address();
+    let _a = a.start_at(&address, &[&address]);
+    let link = a.link(&address, |link| link["problem"].as_str().is_some_and(|text| text.contains("itself")));
+    assert_eq!(link["connected"], false, "{link}");
+    a.send("unharmed");
+    a.holds(&["unharmed"]);
+}
+
+#[test]
+fn a_peer_that_serves_another_project_is_not_connected_and_says_why() {
+    let (a, b) = (Relaying::new(), Relaying::named("other"));
+    let listening = b.start(&[]);
+    let address = listening.tcp();
+    let _dialling = a.start(&[&address]);
+    let link = a.link(&address, |link| link["problem"].as_str().is_some_and(|text| text.contains("does not serve")));
+    assert_eq!(link["connected"], false, "{link}");
+    a.send("kept here");
+    b.send("kept there");
+    assert_eq!((a.bodies(), b.bodies()), (vec!["kept here".to_string()], vec!["kept there".to_string()]));
+}
+
+#[test]
+fn a_project_that_is_not_trusted_dials_nobody_and_says_so() {
+    let (a, b) = (Relaying::new(), Relaying::new());
+    let listening = b.start(&[]);
+    let address = listening.tcp();
+    std::fs::create_dir_all(a.place.root().join(".fmail")).unwrap();
+    let yaml = format!(
+        "mail:\n  relay:\n    enabled: true\n    peers:\n      - \"{address}\"\n    dial_timeout: 2s\n    reconnect_interval: 2s\n"
+    );
+    std::fs::write(a.place.root().join(".fmail/config.yaml"), yaml).unwrap();
+    let daemon = a.place.start(&[]);
+    let status = a.status();
+    let notes = status["notes"].to_string();
+    assert!(notes.contains("mail.relay.peers") && notes.contains("not trusted"), "{status}");
+    assert_eq!(status["relays"], serde_json::json!([]), "{status}");
+    assert!(daemon.log().contains("is not trusted, so"), "{}", daemon.log());
+}
+
+#[test]
+fn the_relay_configuration_of_the_specification_loads_as_it_stands() {
+    let (a, b) = (Relaying::new(), Relaying::new());
+    let listening = b.start(&[]);
+    let address = listening.tcp();
+    a.configure(&format!(
+        "mail:\n  relay:\n    enabled: true\n    peers:\n      - \"{address}\"\n      - \"127.0.0.1:9\"\n    dial_timeout: 2s\n    reconnect_interval: 2s\n"
+    ));
+    let _dialling = a.place.start(&["--tcp", "127.0.0.1:0"]);
+    a.send("by the book");
+    b.holds(&["by the book"]);
+    let gone = a.link("127.0.0.1:9", |link| link["problem"].is_string());
+    assert_eq!((&gone["connected"], &gone["since"].is_string()), (&false.into(), &true), "{gone}");
+}
+
+#[test]
+fn without_relaying_nobody_may_ask_for_everything_and_nobody_may_bring_anything() {
+    let a = Relaying::new();
+    let daemon = a.place.start(&["--tcp", "127.0.0.1:0"]);
+    let mut raw = Raw::tcp(&daemon.tcp());
+    for request in ["relay", "digest", "fetch"] {
+        raw.refused(&format!(r#"{{"cmd":"{request}","project_id":"project","agent":"x"}}"#), "denied");
+    }
+    let message = r#"{"id":"20260110-153000-0001","from":"a","to":"task","time":"2026-01-10T15:30:00Z","body":1}"#;
+    raw.refused(&format!(r#"{{"cmd":"import","project_id":"project","agent":"x","msg":{message}}}"#), "denied");
+    // A user of this machine does not write in other agents' names, relaying or not.
+    drop(daemon);
+    let _daemon = a.start(&[]);
+    a.place.connect().refused(&format!(r#"{{"cmd":"import","agent":"x","msg":{message}}}"#), "denied");
+}

@@ -1,0 +1,287 @@
+//! The exchange between two ends, as long as both answer.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fmail_api::{Error, ErrorKind, EventStream, Node, Place, Timestamp};
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Duration, Instant, sleep, timeout};
+
+use super::both::Both;
+use super::carry::RefusedPlaces;
+use super::end::End;
+use super::pace::Pace;
+use super::records::Futile;
+use super::status::{LinkState, Way};
+
+/// Which end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// This host.
+    Here,
+    /// The other one.
+    There,
+}
+
+impl Side {
+    pub fn other(self) -> Side {
+        match self {
+            Side::Here => Side::There,
+            Side::There => Side::Here,
+        }
+    }
+}
+
+impl Way {
+    /// Where messages come from.
+    pub fn origin(self) -> Side {
+        match self {
+            Way::Inward => Side::There,
+            Way::Outward => Side::Here,
+        }
+    }
+
+    /// Where they go.
+    pub fn destination(self) -> Side {
+        self.origin().other()
+    }
+}
+
+/// Why a session is over.
+#[derive(Debug)]
+pub enum Ended {
+    /// The other end is gone, or does not answer.
+    Lost(Error),
+}
+
+/// An exchange with another host over one link. Nothing about it outlives it: the next one compares again.
+pub struct Session {
+    node: Node,
+    here: End,
+    there: End,
+    pub(super) pace: Pace,
+    pub(super) state: Arc<LinkState>,
+    both: Mutex<Both>,
+    lanes: [Lane; 2],
+    /// Messages are to be compared.
+    compare: Notify,
+    /// Something could not be stored: they are to be compared before long.
+    unsettled: Notify,
+    /// How many times that was so.
+    failed: AtomicU64,
+    records: Notify,
+    /// The later of both horizons, as far as it is known.
+    horizon: Mutex<Option<Timestamp>>,
+    pub(super) futile: Mutex<Option<Futile>>,
+    /// What an operator should know of this peer although the link works.
+    remark: Option<String>,
+}
+
+/// One way over the link.
+pub struct Lane {
+    pub slots: Semaphore,
+    pub bytes: Semaphore,
+    refused: Mutex<RefusedPlaces>,
+    closed: AtomicBool,
+}
+
+impl Lane {
+    fn new(pace: &Pace) -> Self {
+        Lane {
+            slots: Semaphore::new(pace.under_way),
+            bytes: Semaphore::new(pace.bytes),
+            refused: Mutex::default(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The destination takes nothing at all.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    pub fn note_refused(&self, place: Place) {
+        locked(&self.refused).add(place);
+    }
+
+    pub fn has_refused(&self, place: &Place) -> bool {
+        locked(&self.refused).contains(place)
+    }
+}
+
+impl Session {
+    /// A session between this host, which is `node`, and another one. `remark` is what an operator should know of it
+    /// although the link works.
+    pub fn new(node: Node, here: End, there: End, pace: Pace, state: Arc<LinkState>, remark: Option<String>) -> Self {
+        Session {
+            node,
+            here,
+            there,
+            pace,
+            state,
+            both: Mutex::default(),
+            lanes: [Lane::new(&pace), Lane::new(&pace)],
+            compare: Notify::new(),
+            unsettled: Notify::new(),
+            failed: AtomicU64::new(0),
+            records: Notify::new(),
+            horizon: Mutex::new(None),
+            futile: Mutex::default(),
+            remark,
+        }
+    }
+
+    /// Exchanges until the other end is gone; `gone` resolves when the connection knows.
+    ///
+    /// The streams are opened first and read from then on, so that nothing falls between them and the comparison.
+    pub async fn run(&self, gone: impl Future<Output = Error>) -> Ended {
+        tokio::pin!(gone);
+        let streams = async { Ok((self.open(Way::Outward).await?, self.open(Way::Inward).await?)) };
+        let (outward, inward) = tokio::select! {
+            biased;
+            error = &mut gone => return Ended::Lost(error),
+            streams = timeout(self.pace.dead, streams) => match streams {
+                Ok(Ok(streams)) => streams,
+                Ok(Err(error)) => return Ended::Lost(error),
+                Err(_) => return Ended::Lost(self.silent()),
+            },
+        };
+        self.state.connected(self.remark.clone());
+        self.compare_now();
+        tokio::select! {
+            biased;
+            error = gone => Ended::Lost(error),
+            error = self.ask_for_life() => Ended::Lost(error),
+            never = self.exchange(outward, inward) => match never {},
+        }
+    }
+
+    async fn exchange(&self, outward: EventStream, inward: EventStream) -> Infallible {
+        tokio::select! {
+            never = self.pump(Way::Outward, outward) => never,
+            never = self.pump(Way::Inward, inward) => never,
+            never = self.keep_comparing() => never,
+            never = self.keep_records() => never,
+        }
+    }
+
+    /// Asks the other end whether it is there, again and again; ends when it does not say so in time.
+    async fn ask_for_life(&self) -> Error {
+        loop {
+            let asked = Instant::now();
+            match timeout(self.pace.dead, self.there.hello(&self.node)).await {
+                Ok(Ok(hello)) if hello.node.as_ref().is_some_and(|node| node.run == self.there.run) => {
+                    self.state.answered(asked.elapsed());
+                }
+                Ok(Ok(_)) => return Error::new(ErrorKind::Unavailable, "another daemon answers there now"),
+                Ok(Err(error)) => return error,
+                Err(_) => return self.silent(),
+            }
+            sleep(self.pace.ping).await;
+        }
+    }
+
+    async fn keep_comparing(&self) -> Infallible {
+        let (mut first, mut failures) = (true, 0);
+        loop {
+            // What fails again and again is tried less and less often.
+            let again = self.pace.again.saturating_mul(1 << failures.min(4));
+            tokio::select! {
+                biased;
+                () = self.compare.notified() => {}
+                () = async { self.unsettled.notified().await; sleep(again).await } => {}
+                () = sleep(self.pace.compare) => {}
+            }
+            let failed = self.failed.load(Ordering::Relaxed);
+            match self.reconcile(first).await {
+                Ok(()) if self.failed.load(Ordering::Relaxed) > failed => failures += 1,
+                Ok(()) => {
+                    (first, failures) = (false, 0);
+                    self.state.waits_no_more();
+                    if !self.lanes.iter().any(Lane::is_closed) {
+                        self.state.trouble(self.remark.clone());
+                    }
+                }
+                Err(error) => {
+                    failures += 1;
+                    self.troubled(&format!("the messages of both hosts cannot be compared: {error}"));
+                    self.compare_later();
+                }
+            }
+            self.state.missing(0);
+        }
+    }
+
+    async fn keep_records(&self) -> Infallible {
+        loop {
+            if let Err(error) = self.exchange_records().await {
+                tracing::debug!(peer = self.peer(), %error, "records are not exchanged now");
+            }
+            let _ = timeout(self.pace.records, self.records.notified()).await;
+        }
+    }
+
+    fn silent(&self) -> Error {
+        let time = self.pace.dead.as_secs();
+        Error::new(ErrorKind::Timeout, format!("the peer has not answered for {time} s"))
+    }
+
+    pub(super) fn end(&self, side: Side) -> &End {
+        match side {
+            Side::Here => &self.here,
+            Side::There => &self.there,
+        }
+    }
+
+    pub(super) fn lane(&self, way: Way) -> &Lane {
+        &self.lanes[usize::from(way == Way::Outward)]
+    }
+
+    pub(super) fn both(&self) -> MutexGuard<'_, Both> {
+        locked(&self.both)
+    }
+
+    /// The later of both horizons; `seen` is one that was just told.
+    pub(super) fn horizon(&self, seen: Option<Timestamp>) -> Option<Timestamp> {
+        let mut horizon = locked(&self.horizon);
+        *horizon = (*horizon).max(seen);
+        *horizon
+    }
+
+    pub(super) fn compare_now(&self) {
+        self.compare.notify_one();
+    }
+
+    pub(super) fn compare_later(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.unsettled.notify_one();
+    }
+
+    pub(super) fn records_changed(&self) {
+        self.records.notify_one();
+    }
+
+    pub(super) fn troubled(&self, problem: &str) {
+        tracing::warn!(peer = self.peer(), problem, "a link has a problem");
+        self.state.trouble(Some(problem.into()));
+    }
+
+    pub(super) fn peer(&self) -> &str {
+        self.state.peer()
+    }
+
+    /// How long something that may still be on its way is waited for.
+    pub(super) fn settle(&self) -> Duration {
+        self.pace.settle
+    }
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -189,6 +189,14 @@ impl Host {
         });
     }
 
+    /// The same without any peers, so that it does what it does alone.
+    #[track_caller]
+    pub fn start_alone(&self) {
+        let peers = std::mem::take(&mut self.state().peers);
+        self.start();
+        self.dial(peers);
+    }
+
     /// Starts the daemon and waits for nothing.
     pub fn spawn(&self) {
         self.configure();

@@ -148,7 +148,7 @@ fn the_relay_configuration_of_the_specification_loads_as_it_stands() {
     a.configure(&format!(
         "mail:\n  relay:\n    enabled: true\n    peers:\n      - \"{address}\"\n      - \"127.0.0.1:9\"\n    dial_timeout: 2s\n    reconnect_interval: 2s\n"
     ));
-    let _dialling = a.place.start(&["--tcp", "127.0.0.1:0"]);
+    let _dialling = a.place.start(&["--tcp=127.0.0.1:0"]);
     a.send("by the book");
     b.holds(&["by the book"]);
     let gone = a.link("127.0.0.1:9", |link| link["problem"].is_string());
@@ -158,13 +158,15 @@ fn the_relay_configuration_of_the_specification_loads_as_it_stands() {
 #[test]
 fn without_relaying_nobody_may_ask_for_everything_and_nobody_may_bring_anything() {
     let a = Relaying::new();
-    let daemon = a.place.start(&["--tcp", "127.0.0.1:0"]);
+    let daemon = a.place.start(&["--tcp=127.0.0.1:0"]);
     let mut raw = Raw::tcp(&daemon.tcp());
+    let hello = a.place.connect().ask(r#"{"cmd":"hello","agent":"x"}"#);
+    let project = hello["hello"]["project"]["id"].as_str().unwrap();
     for request in ["relay", "digest", "fetch"] {
-        raw.refused(&format!(r#"{{"cmd":"{request}","project_id":"project","agent":"x"}}"#), "denied");
+        raw.refused(&format!(r#"{{"cmd":"{request}","project_id":"{project}","agent":"x"}}"#), "denied");
     }
     let message = r#"{"id":"20260110-153000-0001","from":"a","to":"task","time":"2026-01-10T15:30:00Z","body":1}"#;
-    raw.refused(&format!(r#"{{"cmd":"import","project_id":"project","agent":"x","msg":{message}}}"#), "denied");
+    raw.refused(&format!(r#"{{"cmd":"import","project_id":"{project}","agent":"x","msg":{message}}}"#), "denied");
     // A user of this machine does not write in other agents' names, relaying or not.
     drop(daemon);
     let _daemon = a.start(&[]);

@@ -49,7 +49,7 @@ impl Relaying {
     /// The same on this address.
     pub fn start_at(&self, address: &str, peers: &[&str]) -> Daemon {
         self.configure_peers(peers);
-        self.place.start(&["--tcp", address])
+        self.place.start(&[&format!("--tcp={address}")])
     }
 
     /// Relaying with these peers, in the user's file.

@@ -297,7 +297,7 @@ impl Dialler {
 
 /// Whether a peer can do more than stream.
 fn knows_how(hello: &Hello) -> bool {
-    let needed = [Operation::Relay, Operation::Digest, Operation::Fetch, Operation::Import, Operation::Records];
+    let needed = [Operation::Relay, Operation::Digest, Operation::Fetch, Operation::Import];
     needed.iter().all(|operation| hello.operations.contains(operation))
 }
 

@@ -189,9 +189,8 @@ impl Land {
 
     /// Lets a host drop what it sends to these addresses, and what comes from those. Replaces what was before.
     pub fn block(&self, host: usize, to: &BTreeSet<Ipv4Addr>, from: &BTreeSet<Ipv4Addr>) {
-        let list = |addresses: &BTreeSet<Ipv4Addr>| {
-            addresses.iter().map(Ipv4Addr::to_string).collect::<Vec<_>>().join(", ")
-        };
+        let list =
+            |addresses: &BTreeSet<Ipv4Addr>| addresses.iter().map(Ipv4Addr::to_string).collect::<Vec<_>>().join(", ");
         let rule = |words: &str, addresses: &BTreeSet<Ipv4Addr>| match addresses.is_empty() {
             true => String::new(),
             false => format!("{words} {{ {} }} drop", list(addresses)),

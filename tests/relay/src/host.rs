@@ -255,7 +255,8 @@ impl Host {
 
     /// The state of its links, as it tells itself.
     pub fn relay_status(&self) -> Option<Value> {
-        self.ask(&json!({"cmd": "relay_status", "agent": "prober"})).filter(|answer| answer["ok"] == true)
+        let answer = self.ask(&json!({"cmd": "relay_status", "agent": "prober"}))?;
+        answer.get("relay").cloned()
     }
 
     /// A copy of the disk, made while no daemon runs.

@@ -122,9 +122,8 @@ impl Links {
         let (orders, incoming) = mpsc::unbounded_channel();
         let (entered, answer) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name("links".into()).spawn(move || {
-            let ready = enter(namespace).and_then(|()| {
-                tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()
-            });
+            let ready = enter(namespace)
+                .and_then(|()| tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build());
             match ready {
                 Ok(runtime) => {
                     let _ = entered.send(Ok(()));

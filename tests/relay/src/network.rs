@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -219,6 +220,19 @@ impl Network {
     /// The ends of the hosts' logs and the state of their links, for whoever looks into a failure.
     pub fn account(&self) -> String {
         self.hosts.iter().map(Host::account).collect()
+    }
+}
+
+impl Drop for Network {
+    /// Keeps the files of a test that fails, where `FMAIL_RELAY_KEEP` says so. The rest is done by the fields in their order.
+    fn drop(&mut self) {
+        let Some(keep) = std::env::var_os("FMAIL_RELAY_KEEP").filter(|_| std::thread::panicking()) else { return };
+        let kept = Path::new(&keep).join(self.name());
+        let copied = fs::create_dir_all(&kept).is_ok()
+            && Command::new("cp").arg("-a").arg(self.directory.join(".")).arg(&kept).status().is_ok();
+        if copied {
+            eprintln!("the files of all hosts are kept in {}", kept.display());
+        }
     }
 }
 

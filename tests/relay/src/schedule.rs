@@ -115,7 +115,9 @@ impl Schedule {
             11..13 => ended(Step::Kill(host), Step::Start(host)),
             13 => ended(Step::Stop(host), Step::Start(host)),
             14 => vec![Step::Copy(host), Step::Restore(host)],
-            15 => vec![Step::Copy(host), Step::Cut(link), Step::Partition(host, other, Loss::Both), Step::Restore(host)],
+            15 => {
+                vec![Step::Copy(host), Step::Cut(link), Step::Partition(host, other, Loss::Both), Step::Restore(host)]
+            }
             16 => vec![Step::Rename(host, format!("renamed-{}", chance.below(3)))],
             17 => match self.small_disk {
                 Some(small) => ended(Step::FillDisk(small), Step::EmptyDisk(small)),
@@ -287,7 +289,8 @@ impl Play<'_> {
         let mut later = self.network.ledger.entries();
         let on_old_disk = later.split_off(seen).into_iter().filter(|entry| entry["host"] == host);
         let sent = entries.into_iter().chain(on_old_disk).filter(|entry| entry["op"] == "sent");
-        let lost: Vec<String> = sent.filter_map(|entry| marker_of(&entry["body"])).filter(|one| !kept.contains(one)).collect();
+        let lost: Vec<String> =
+            sent.filter_map(|entry| marker_of(&entry["body"])).filter(|one| !kept.contains(one)).collect();
         self.network.ledger.restored(host, length, &lost);
         if ran {
             self.start(host);
@@ -378,9 +381,29 @@ mod tests {
         assert!(schedules.iter().all(|schedule| (3..=5).contains(&schedule.hosts)));
         let all = format!("{schedules:?}");
         for fault in [
-            "Partition", "Rejoin", "Delay", "Stall", "Truncate", "Cut", "Heal", "Kill", "Stop", "Start", "Copy", "Restore",
-            "Rename", "FillDisk", "EmptyDisk", "Plant", "Sweep", "Mesh", "Hub", "Chain", "twins: true",
-            "shared_past: true", "joins_late: true",
+            "Partition",
+            "Rejoin",
+            "Delay",
+            "Stall",
+            "Truncate",
+            "Cut",
+            "Heal",
+            "Kill",
+            "Stop",
+            "Start",
+            "Copy",
+            "Restore",
+            "Rename",
+            "FillDisk",
+            "EmptyDisk",
+            "Plant",
+            "Sweep",
+            "Mesh",
+            "Hub",
+            "Chain",
+            "twins: true",
+            "shared_past: true",
+            "joins_late: true",
         ] {
             assert!(all.contains(fault), "{fault} does not happen in 200 schedules");
         }

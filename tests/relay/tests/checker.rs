@@ -158,7 +158,10 @@ fn another_sender_or_id_of_birth_is_found() {
 #[test]
 fn a_reply_that_points_to_another_message_or_to_none_is_found() {
     for (value, said) in [
-        (json!("20260110-153002-0001"), "wrong reply_to: reply answers question, not 20260110-153002-0001 (['private'])"),
+        (
+            json!("20260110-153002-0001"),
+            "wrong reply_to: reply answers question, not 20260110-153002-0001 (['private'])",
+        ),
         (json!("20260110-153000-0001"), "wrong reply_to: reply answers question, not 20260110-153000-0001 ([])"),
         (Value::Null, "says nothing of it"),
     ] {
@@ -241,5 +244,7 @@ fn the_checker_uses_nothing_but_the_standard_library() {
     let imported: Vec<&str> =
         text.lines().filter(|line| line.starts_with("import ") || line.starts_with("from ")).collect();
     let known = ["calendar", "json", "os", "re", "stat", "sys", "time"].map(|name| format!("import {name}"));
-    assert!(imported.iter().all(|line| known.iter().any(|known| known == line) || line.starts_with("from collections ")));
+    assert!(
+        imported.iter().all(|line| known.iter().any(|known| known == line) || line.starts_with("from collections "))
+    );
 }

@@ -42,7 +42,10 @@ fn hosts_reach_each_other_and_a_partition_of_each_kind_ends_that_until_it_is_hea
     for loss in [Loss::Forth, Loss::Back, Loss::Both] {
         network.partition(0, 1, loss);
         assert!(reached(&network, 0, 1).is_none(), "{loss:?}: nobody can connect when one direction is lost");
-        assert!(reached(&network, 0, 2).is_some() && reached(&network, 2, 1).is_some(), "{loss:?}: others are not cut off");
+        assert!(
+            reached(&network, 0, 2).is_some() && reached(&network, 2, 1).is_some(),
+            "{loss:?}: others are not cut off"
+        );
         network.rejoin(0, 1);
         assert!(reached(&network, 0, 1).is_some(), "{loss:?}: healed");
     }

@@ -97,7 +97,9 @@ fn a_lost_peer_is_shown_as_lost_with_the_reason_and_as_connected_when_it_is_back
     let network = Network::new(2, Topology::Chain);
     network.start();
     let connected = |wanted: bool| {
-        eventually(60, "the link's state", || links(&network.hosts[0]).into_iter().find(|link| link["connected"] == wanted))
+        eventually(60, "the link's state", || {
+            links(&network.hosts[0]).into_iter().find(|link| link["connected"] == wanted)
+        })
     };
     assert!(connected(true)["round_trip"].is_number(), "a connected link has proved a round trip");
     network.hosts[1].kill();

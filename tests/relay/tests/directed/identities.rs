@@ -92,7 +92,8 @@ fn messages_with_one_id_stay_two_and_replies_and_receipts_are_those_of_the_right
             send_reply(&network, host, "carol", "task", body, Some(id));
             // One host's mail is acknowledged, the other's is not.
             if number % 2 == host {
-                let answer = network.hosts[host].ask(&json!({"cmd": "ack", "agent": "bob", "id": private(id)})).unwrap();
+                let answer =
+                    network.hosts[host].ask(&json!({"cmd": "ack", "agent": "bob", "id": private(id)})).unwrap();
                 assert_eq!(answer["ok"], true, "{answer}");
                 network.ledger.marked("acked", host, "bob", &format!("mail-{host}-{number}"));
             }

@@ -64,7 +64,8 @@ pub struct ReserveRequest {
 pub struct Reserved {
     /// The leases that the agent holds now.
     pub granted: Vec<Lease>,
-    /// The patterns that somebody else holds.
+    /// The patterns that somebody else holds. One that is granted all the same is held on another host: between hosts
+    /// conflicts are shown, not prevented.
     pub conflicts: Vec<LeaseConflict>,
 }
 

@@ -32,7 +32,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, ContentHash, Error, Message, MessageId, Priority, Result, Timestamp};
+use crate::{AgentName, ContentHash, Error, Message, MessageId, Priority, Result, Timestamp, canonical_json};
 
 /// What one agent has done with one message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,13 +141,24 @@ impl MailState {
             read: later(self.read, other.read),
             archived: later(self.archived, other.archived),
             claim: self.claim,
-            extra: if self.extra.is_empty() { other.extra } else { self.extra },
+            extra: both(self.extra, other.extra),
         }
     }
 }
 
 fn earlier(one: Option<Timestamp>, two: Option<Timestamp>) -> Option<Timestamp> {
     [one, two].into_iter().flatten().min()
+}
+
+/// Of fields that we do not know, those of both; where both have one, the same on every host.
+fn both(mut one: Map<String, Value>, two: Map<String, Value>) -> Map<String, Value> {
+    for (name, value) in two {
+        match one.get(&name) {
+            Some(kept) if canonical_json(kept) >= canonical_json(&value) => {}
+            _ => drop(one.insert(name, value)),
+        }
+    }
+    one
 }
 
 fn later(one: Option<Flag>, two: Option<Flag>) -> Option<Flag> {

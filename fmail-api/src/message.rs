@@ -232,7 +232,7 @@ fn take<T: de::DeserializeOwned>(fields: &mut Map<String, Value>, name: &str) ->
 }
 
 /// JSON with the keys of every object in order, so that two hosts hash the same value to the same bytes.
-fn canonical_json(value: &Value) -> String {
+pub fn canonical_json(value: &Value) -> String {
     fn sorted(value: &Value) -> Value {
         match value {
             Value::Object(map) => {

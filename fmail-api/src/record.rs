@@ -5,13 +5,15 @@
 //! | key | holds | between hosts |
 //! |---|---|---|
 //! | `project` | id, format, when created | local |
-//! | `agents/<name>` | SPEC.md's agent file | one entry per node, merged by name |
-//! | `presence/<host>/<agent>` | live sessions; not synced to disk, at most one write a minute | one entry per node |
+//! | `agents/<name>` | SPEC.md's agent file, of the agents of this host | told to other hosts under this node's id |
+//! | `hosts/agents/<node>/<name>` | what another host says of its agent | of one node's entry the later stamp wins; `who` merges by name |
+//! | `hosts/leases/<node>` | what another host says of its reservations | the later stamp wins |
+//! | `presence/<host>/<agent>` | live sessions; not synced to disk, at most one write a minute | local |
 //! | `mailbox/<agent>/<day>` | read, acknowledged, archived, claimed, per message of that day; of a busy day `<day>-<hour>` and so on | receipts: earliest wins; flags: later stamp wins |
 //! | `mailbox/<agent>/tally` | what `inbox` and `count` need without reading every day | a cache, local |
-//! | `leases` | all reservations, in one record: a conflict between globs needs one compare-and-swap | shown, not merged |
-//! | `horizon` | the time below which `gc` has removed everything | the later wins |
-//! | `tombstones/<day>` | single messages that were deleted | union |
+//! | `leases` | all reservations of this host, in one record: a conflict between globs needs one compare-and-swap | told to other hosts under this node's id |
+//! | `horizon` | the time below which `gc` has removed everything | local; told to peers, so that nothing below is exchanged |
+//! | `tombstones/<day>` | single messages that were deleted, by the id and the hash that they were born with | union |
 //! | `transfer` | an unfinished `fmail store copy` into this store | local |
 
 use std::fmt;
@@ -20,7 +22,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, de};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, Error, ErrorKind, Result, Timestamp};
+use crate::{AgentName, Error, ErrorKind, NodeId, Result, Timestamp};
 
 /// The name of a record: segments of `[a-z0-9._-]` joined by `/`, none of which starts with a dot.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +58,16 @@ impl RecordKey {
     /// The record of all leases.
     pub fn leases() -> Self {
         RecordKey("leases".into())
+    }
+
+    /// The record of what another host says of one of its agents.
+    pub fn agent_elsewhere(node: NodeId, name: &AgentName) -> Self {
+        RecordKey(format!("hosts/agents/{node}/{name}"))
+    }
+
+    /// The record of what another host says of its leases.
+    pub fn leases_elsewhere(node: NodeId) -> Self {
+        RecordKey(format!("hosts/leases/{node}"))
     }
 
     /// The record of the single messages that were deleted, by the day of their ids.

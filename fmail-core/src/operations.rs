@@ -95,6 +95,7 @@ impl Client for Operations {
             Request::Import(import) => Ok(Reply::new(Response::Imported(self.import(*import).await?))),
             Request::Digest(request) => Ok(Reply::new(Response::Digest(self.digest(request).await?))),
             Request::Fetch(request) => self.fetch(request).await,
+            Request::Records(request) => Ok(Reply::new(Response::Records(self.records(request).await?))),
             other => Err(fmail_api::Error::invalid(format!("this version does not know the operation {other:?}"))),
         }
     }

@@ -25,7 +25,7 @@ pub const PROJECT: &str = "project.json";
 
 /// What git must not take from a project.
 pub const GITIGNORE: &str = "# Written by fmail. Messages, agents and project.json may be committed; these may not.\n\
-/lock\n/index\n/tmp/\n/journal\n/forged.sock\n/forged.lock\n/records/presence/\n/records/leases.json\n\
+/lock\n/index\n/tmp/\n/journal\n/forged.sock\n/forged.lock\n/records/presence/\n/records/leases.json\n/records/hosts/\n\
 /records/mailbox/*/tally.json\n";
 
 /// The directory of a target: the parent, its own name, and its permissions.

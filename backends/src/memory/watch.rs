@@ -1,6 +1,6 @@
 //! Watching: a stream that keeps its place in the order of arrival and asks for what lies behind it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -18,14 +18,15 @@ const GLANCE: u64 = 1_024;
 /// Watches that have seen everything and wait. Each holds one waker and no messages, however slow it is.
 #[derive(Default)]
 pub(super) struct Sleepers {
-    wakers: HashMap<u64, Waker>,
+    /// In the order of coming, and so the same in every run: simulations depend on it.
+    wakers: BTreeMap<u64, Waker>,
     next: u64,
 }
 
 impl Sleepers {
     /// Everyone who waits; they come back when there is nothing for them.
     pub(super) fn take(&mut self) -> Vec<Waker> {
-        self.wakers.drain().map(|(_, waker)| waker).collect()
+        std::mem::take(&mut self.wakers).into_values().collect()
     }
 
     fn name(&mut self) -> u64 {

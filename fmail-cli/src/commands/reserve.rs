@@ -65,10 +65,13 @@ impl Reserve {
 /// Says what was not granted, and who stands in the way.
 fn told(answer: &Reserved) -> Outcome {
     answer.conflicts.iter().for_each(in_the_way);
-    if answer.conflicts.is_empty() {
+    // What is held on another host was granted all the same: between hosts conflicts are shown, not prevented.
+    let granted = |conflict: &&LeaseConflict| answer.granted.iter().any(|lease| lease.pattern == conflict.path);
+    let refused = answer.conflicts.iter().filter(|conflict| !granted(conflict)).count();
+    if refused == 0 {
         return Ok(());
     }
-    let (refused, all) = (answer.conflicts.len(), answer.conflicts.len() + answer.granted.len());
+    let all = refused + answer.granted.len();
     let help = "ask the holder (fmail send @NAME …), wait, or reserve paths that do not overlap";
     Err(leases::refused(format!("{refused} of {all} patterns were not granted"), help).into())
 }

@@ -8,10 +8,12 @@ mod graves;
 mod inventory;
 mod neighbours;
 mod origin;
+mod others;
+mod shared;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fmail_api::{
@@ -25,6 +27,8 @@ pub(crate) use graves::{Grave, graves_of, with_graves};
 pub(crate) use inventory::{Inventory, first_at};
 use neighbours::Neighbours;
 pub(crate) use origin::{foreign_thread, travels_as_it_is};
+pub(crate) use others::AgentElsewhere;
+pub(crate) use shared::{Kind, RECEIVED, Teller, kind};
 
 /// How often the inventory is made anew, when it expires while it is made. More than once is something else.
 const TRIES: u32 = 10;
@@ -39,6 +43,8 @@ pub(crate) struct Exchange {
     /// Never held while something is awaited.
     known: Mutex<Known>,
     neighbours: Mutex<Neighbours>,
+    /// Held while records are read, which nobody waits for but who asks for records.
+    shared: futures::lock::Mutex<shared::Shared>,
 }
 
 /// The inventory, and how far it goes.
@@ -69,6 +75,7 @@ impl Exchange {
             turn: futures::lock::Mutex::default(),
             known: Mutex::default(),
             neighbours: Mutex::default(),
+            shared: futures::lock::Mutex::default(),
         }
     }
 
@@ -202,20 +209,46 @@ impl Exchange {
         Ok(found)
     }
 
-    /// The id under which a message is stored here that is known by its identity; nothing when it is not here.
-    pub(crate) async fn local_id(&self, identity: &Identity) -> Result<Option<MessageId>> {
+    /// The message that is known by its identity, if it is here.
+    pub(crate) async fn by_identity(&self, identity: &Identity) -> Result<Option<Arc<Message>>> {
         let is_it = |message: &Arc<Message>| message.identity() == *identity;
         let remembered = self.look(|inventory| inventory.moved(identity));
         for id in [remembered, Some(identity.origin)].into_iter().flatten() {
-            if self.stored(id).await?.iter().any(is_it) {
-                return Ok(Some(id));
+            if let Some(found) = self.stored(id).await?.into_iter().find(is_it) {
+                return Ok(Some(found));
             }
         }
         self.bring_up_to_date().await?;
-        let Some(id) = self.look(|inventory| inventory.moved(identity)).filter(|id| remembered != Some(*id)) else {
-            return Ok(None);
-        };
-        Ok(self.stored(id).await?.iter().any(is_it).then_some(id))
+        match self.look(|inventory| inventory.moved(identity)).filter(|id| remembered != Some(*id)) {
+            Some(id) => Ok(self.stored(id).await?.into_iter().find(is_it)),
+            None => Ok(None),
+        }
+    }
+
+    /// The same for many. What is not here is left out.
+    pub(crate) async fn by_identities(&self, wanted: &BTreeSet<Identity>) -> Result<BTreeMap<Identity, Arc<Message>>> {
+        let mut found = BTreeMap::new();
+        if wanted.is_empty() {
+            return Ok(found);
+        }
+        self.bring_up_to_date().await?;
+        let ids = self.look(|inventory| {
+            wanted.iter().map(|identity| inventory.moved(identity).unwrap_or(identity.origin)).collect()
+        });
+        let mut events = self.store.scan(Query { ids, ..Query::default() }).await?.messages;
+        while let Some(event) = events.next().await {
+            let Event::Message(delivery) = event? else { continue };
+            let identity = delivery.message.identity();
+            if wanted.contains(&identity) {
+                found.insert(identity, delivery.message);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The id under which a message is stored here that is known by its identity; nothing when it is not here.
+    pub(crate) async fn local_id(&self, identity: &Identity) -> Result<Option<MessageId>> {
+        Ok(self.by_identity(identity).await?.map(|message| message.id))
     }
 
     /// By what other hosts know the message that has this id here; nothing when there is none, or more than one.

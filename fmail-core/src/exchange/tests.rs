@@ -2,6 +2,7 @@
 
 mod convergence;
 mod names;
+mod records;
 mod streams;
 
 use std::collections::BTreeSet;

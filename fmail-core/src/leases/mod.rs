@@ -51,13 +51,18 @@ impl Leases {
         id
     }
 
-    /// The leases of others that conflict with a lease of `agent` wherever the patterns meet: two that share are never in
-    /// each other's way.
+    /// The leases of others that conflict with a lease of `agent` wherever the patterns meet.
     pub(crate) fn rivals(&self, agent: &AgentName, exclusive: bool) -> Result<Vec<Rival>> {
-        let conflicts = |lease: &&Lease| lease.agent != *agent && (lease.exclusive || exclusive);
-        let rival = |lease: &Lease| Ok(Rival { lease: lease.clone(), pattern: lease_pattern(lease)? });
-        self.held.iter().filter(conflicts).map(rival).collect()
+        rivals_among(&self.held, agent, exclusive)
     }
+}
+
+/// Those of some leases that conflict with a lease of `agent` wherever the patterns meet: two that share are never in each
+/// other's way.
+pub(crate) fn rivals_among(leases: &[Lease], agent: &AgentName, exclusive: bool) -> Result<Vec<Rival>> {
+    let conflicts = |lease: &&Lease| lease.agent != *agent && (lease.exclusive || exclusive);
+    let rival = |lease: &Lease| Ok(Rival { lease: lease.clone(), pattern: lease_pattern(lease)? });
+    leases.iter().filter(conflicts).map(rival).collect()
 }
 
 /// The pattern of a stored lease. One that cannot be understood could cover anything, so that nothing is decided beside it.

@@ -229,3 +229,12 @@ fn as_value(value: &impl serde::Serialize) -> Value {
     // Maps with text keys, numbers and texts: there is always a JSON form.
     serde_json::to_value(value).unwrap_or_default()
 }
+
+/// Where a message stands for an agent; nothing when the agent only sent it.
+pub(crate) fn shelf_of(agent: &AgentName, message: &Message) -> Option<Shelf> {
+    let targets = message.targets();
+    if targets.iter().any(|target| target.agent() == Some(agent)) {
+        return Some(Shelf::Mailbox);
+    }
+    targets.iter().any(|target| matches!(target, Target::Topic(_))).then_some(Shelf::Topic)
+}

@@ -20,7 +20,7 @@ const BATCH: usize = 10_000;
 impl Operations {
     /// Removes those of the messages that nobody has any more: every place where they stand is a mailbox, and every
     /// recipient has deleted them. A store that cannot remove keeps them, out of everyone's sight.
-    pub(super) async fn remove_deleted(&self, mailbox: &Mailbox<'_>, ids: BTreeSet<MessageId>) -> Result<()> {
+    pub(crate) async fn remove_deleted(&self, mailbox: &Mailbox<'_>, ids: BTreeSet<MessageId>) -> Result<()> {
         if !self.store.capabilities().remove {
             return Ok(());
         }

@@ -8,8 +8,7 @@ use fmail_api::{
     Result, Timestamp,
 };
 
-use super::read::shelf_of;
-use crate::mailbox::{Change, Mailbox, Shelf};
+use crate::mailbox::{Change, Mailbox, Shelf, shelf_of};
 use crate::{Operations, access};
 
 impl Operations {

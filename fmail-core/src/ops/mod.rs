@@ -21,6 +21,7 @@ mod nudge;
 mod outage_tests;
 mod read;
 mod receipt;
+mod records;
 mod register;
 mod relay;
 mod release;

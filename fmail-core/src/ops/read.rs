@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fmail_api::{
-    AgentName, Context, Error, Event, Mail, MailState, Mark, Message, ReadRequest, Reply, Response, Result, Target,
-};
+use fmail_api::{Context, Error, Event, Mail, MailState, Mark, Message, ReadRequest, Reply, Response, Result};
 use futures::{StreamExt, stream};
 
 use super::mark::transition;
 use crate::Operations;
-use crate::mailbox::{Change, Mailbox, Shelf};
+use crate::mailbox::{Change, Mailbox, Shelf, shelf_of};
 
 impl Operations {
     /// The messages, in the order that was asked for. What is in the agent's own mailbox or in a topic becomes read,
@@ -56,13 +54,4 @@ impl Operations {
         let standing = (shelf == Some(Shelf::Mailbox)).then(|| state.standing(message.expires, now));
         Ok(Mail { message, state, standing })
     }
-}
-
-/// Where a message stands for an agent; nothing when the agent only sent it.
-pub(super) fn shelf_of(agent: &AgentName, message: &Message) -> Option<Shelf> {
-    let targets = message.targets();
-    if targets.iter().any(|target| target.agent() == Some(agent)) {
-        return Some(Shelf::Mailbox);
-    }
-    targets.iter().any(|target| matches!(target, Target::Topic(_))).then_some(Shelf::Topic)
 }

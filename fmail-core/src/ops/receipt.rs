@@ -5,11 +5,9 @@ use std::collections::BTreeSet;
 use fmail_api::{
     AgentName, Context, MailState, Message, Receipt, ReceiptRequest, RecipientReceipt, Result, Target, Timestamp,
 };
-use futures::StreamExt;
 
 use crate::Operations;
 use crate::mailbox::{Mailbox, Shelf};
-use crate::presence::agent_of;
 
 impl Operations {
     /// What the recipients have done with a message. Its sender may ask, and everyone who may read it.
@@ -27,7 +25,7 @@ impl Operations {
             }
         }
         if in_topic {
-            for agent in self.agents().await? {
+            for agent in self.known_agents().await? {
                 if recipients.iter().any(|recipient| recipient.agent == agent) {
                     continue;
                 }
@@ -46,11 +44,6 @@ impl Operations {
         }
         let mailbox = Mailbox::new(&*self.store, agent, self.moment());
         Ok(mailbox.states_on(shelf, &BTreeSet::from([message.id])).await?.remove(&message.id))
-    }
-
-    async fn agents(&self) -> Result<Vec<AgentName>> {
-        let records = self.store.list("agents").await?;
-        Ok(records.filter_map(|record| async { agent_of(&record.ok()?) }).collect().await)
     }
 }
 

@@ -1,4 +1,4 @@
-//! `reservations`: the leases that hold now.
+//! `reservations`: the leases that hold now, here and on other hosts.
 
 use fmail_api::{Lease, ReservationsRequest, Result};
 
@@ -9,7 +9,9 @@ impl Operations {
     pub(crate) async fn reservations(&self, request: ReservationsRequest) -> Result<Vec<Lease>> {
         let path: Option<PathPattern> = request.path.as_deref().map(str::parse).transpose()?;
         let mut found = Vec::new();
-        for lease in self.leases().await?.held {
+        let leases = self.leases().await?;
+        let elsewhere = self.leases_elsewhere(leases.now).await?;
+        for lease in leases.held.into_iter().chain(elsewhere) {
             let of_agent = request.agent.as_ref().is_none_or(|agent| *agent == lease.agent);
             let overlaps = match &path {
                 Some(path) if of_agent => lease_pattern(&lease)?.intersects(path),
@@ -19,7 +21,7 @@ impl Operations {
                 found.push(lease);
             }
         }
-        found.sort_by(|one, other| (&one.pattern, one.id).cmp(&(&other.pattern, other.id)));
+        found.sort_by(|one, other| (&one.pattern, one.id, &one.host).cmp(&(&other.pattern, other.id, &other.host)));
         Ok(found)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fmail_api::{AgentName, Context, Error, ErrorKind, Lease, LeaseConflict, ReserveRequest, Reserved, Result};
 
-use crate::leases::{Leases, Rival, lasting};
+use crate::leases::{Leases, Rival, lasting, rivals_among};
 use crate::{Operations, PathPattern, access};
 
 /// The most patterns in a request.
@@ -30,7 +30,11 @@ impl Operations {
     pub(crate) async fn reserve(&self, context: &Context, request: ReserveRequest) -> Result<Reserved> {
         access::named(context, "a reservation")?;
         let asked = Asked::read(context, &request)?;
-        self.change_leases(|leases| asked.grant(leases)).await
+        let mut answer = self.change_leases(|leases| asked.grant(leases)).await?;
+        // Looked at behind the change: between hosts nobody is first, and who is told late is told all the same.
+        let elsewhere = self.leases_elsewhere(self.moment()).await?;
+        asked.show(&rivals_among(&elsewhere, &asked.agent, asked.exclusive)?, &mut answer);
+        Ok(answer)
     }
 }
 
@@ -81,6 +85,16 @@ impl Asked {
                 .help("reserve directories instead of single files, and release what is no longer needed"));
         }
         Ok(answer)
+    }
+
+    /// Shows what stands against the patterns on other hosts. It takes nothing back.
+    fn show(&self, rivals: &[Rival], answer: &mut Reserved) {
+        for elsewhere in self.patterns.iter().filter_map(|pattern| conflict(pattern, rivals)) {
+            match answer.conflicts.iter_mut().find(|known| known.path == elsewhere.path) {
+                Some(known) => known.holders.extend(elsewhere.holders),
+                None => answer.conflicts.push(elsewhere),
+            }
+        }
     }
 
     /// Takes a lease, or renews the one that the agent has on this pattern.

@@ -12,11 +12,10 @@ use fmail_api::{
 };
 use futures::StreamExt;
 
-use super::read::shelf_of;
 use crate::Operations;
 use crate::exchange::foreign_thread;
 use crate::find::Found;
-use crate::mailbox::{Mailbox, Shelf};
+use crate::mailbox::{Mailbox, Shelf, shelf_of};
 
 /// Whether whoever asks may read a message.
 pub(crate) type Readable<'a> = &'a (dyn Fn(&Message) -> bool + Sync);

@@ -1,49 +1,80 @@
 //! `who`: the agents that are known, and whether they are there.
 
+use std::collections::BTreeMap;
+
 use fmail_api::{
-    AgentRecord, AgentState, AgentView, Error, Notice, NoticeKind, Record, RecordKey, Result, Timestamp, WhoRequest,
+    AgentName, AgentRecord, AgentState, AgentView, Error, Notice, NoticeKind, Record, RecordKey, Result, Timestamp,
+    WhoRequest,
 };
 use futures::StreamExt;
 
 use crate::Operations;
+use crate::exchange::AgentElsewhere;
 use crate::presence::agent_of;
 
 impl Operations {
-    /// The agents by name. A record that cannot be understood is left out and told; it hides nobody else.
+    /// The agents by name, of this host and of others. One that was seen on several is shown where it was seen last. A record
+    /// that cannot be understood is left out and told; it hides nobody else.
     pub(crate) async fn who(&self, request: WhoRequest) -> Result<(Vec<AgentView>, Vec<Notice>)> {
         let now = self.clock.now();
-        let (mut agents, mut notices) = (Vec::new(), Vec::new());
-        if !request.names.is_empty() {
+        let mut agents: BTreeMap<AgentName, AgentView> = BTreeMap::new();
+        let mut notices = Vec::new();
+        if request.names.is_empty() {
+            let mut records = self.store.list("agents").await?;
+            while let Some(record) = records.next().await {
+                match record.and_then(|record| view(&record, now)) {
+                    Ok(agent) => drop(agents.insert(agent.name.clone(), agent)),
+                    Err(error) => notices.push(Notice::new(NoticeKind::Broken, format!("skipped: {error}"))),
+                }
+            }
+        } else {
             for name in &request.names {
                 let record = self.store.get(&RecordKey::agent(name)).await?;
-                agents.extend(record.map(|record| view(&record, now)).transpose()?);
-            }
-            return Ok((agents, notices));
-        }
-        let mut records = self.store.list("agents").await?;
-        while let Some(record) = records.next().await {
-            match record.and_then(|record| view(&record, now)) {
-                Ok(agent) => agents.push(agent),
-                Err(error) => notices.push(Notice::new(NoticeKind::Broken, format!("skipped: {error}"))),
+                agents.extend(record.map(|record| view(&record, now)).transpose()?.map(|view| (name.clone(), view)));
             }
         }
-        agents.sort_by(|one, two| one.name.cmp(&two.name));
+        for elsewhere in self.agents_elsewhere().await? {
+            if request.names.is_empty() || request.names.contains(&elsewhere.agent.name) {
+                add(&mut agents, elsewhere, now);
+            }
+        }
+        let agents = match request.names.is_empty() {
+            true => agents.into_values().collect(),
+            false => request.names.iter().filter_map(|name| agents.get(name).cloned()).collect(),
+        };
         Ok((agents, notices))
     }
+}
+
+/// Takes in what another host says of an agent.
+fn add(agents: &mut BTreeMap<AgentName, AgentView>, elsewhere: AgentElsewhere, now: Timestamp) {
+    let AgentElsewhere { agent, seen } = elsewhere;
+    let known = agents.get(&agent.name);
+    let first_seen = known.map_or(agent.first_seen, |known| known.first_seen.min(agent.first_seen));
+    let shown = match known {
+        Some(known) if known.last_seen >= seen => AgentView { first_seen, ..known.clone() },
+        _ => AgentView { last_seen: seen, first_seen, ..shown(agent.name.clone(), agent, seen, now) },
+    };
+    agents.insert(shown.name.clone(), shown);
 }
 
 fn view(record: &Record, now: Timestamp) -> Result<AgentView> {
     let stored: AgentRecord = record.decode()?;
     let name = agent_of(record).ok_or_else(|| Error::invalid(format!("`{}` names no agent", record.key)))?;
-    Ok(AgentView {
+    let seen = stored.last_seen;
+    Ok(shown(name, stored, seen, now))
+}
+
+fn shown(name: AgentName, stored: AgentRecord, seen: Timestamp, now: Timestamp) -> AgentView {
+    AgentView {
         name,
         host: stored.host,
         status: stored.status,
-        state: AgentState::after(now.since(stored.last_seen)),
+        state: AgentState::after(now.since(seen)),
         first_seen: stored.first_seen,
         last_seen: stored.last_seen,
         profile: stored.profile,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::exchange::kind;
+
 /// What is to be done with a record.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Settled {
@@ -22,7 +24,7 @@ pub(super) enum Settled {
 /// Whether a differing record of this key can be a conflict although nobody but this copy wrote it: no rule merges it.
 pub(super) fn is_plain(key: &RecordKey) -> bool {
     let segments: Vec<&str> = key.segments().collect();
-    !matches!(segments[..], ["project" | "horizon"] | ["agents" | "tombstones", _] | ["mailbox", _, _])
+    !matches!(segments[..], ["project" | "horizon"] | ["agents" | "tombstones", _] | ["mailbox", _, _] | ["hosts", ..])
 }
 
 /// What becomes of the target's record when the source has this one. Once that is written it is [`Settled::Same`].
@@ -42,6 +44,7 @@ pub(super) fn settle(key: &RecordKey, source: &Value, target: Option<&Value>, no
         ["tombstones", _] => union(source, target),
         ["horizon"] => later(source, target),
         ["leases"] => leases(source, target, now),
+        ["hosts", ..] => Some(if kind::said_last(source, target) { source } else { target }.clone()),
         _ => None,
     };
     match merged {

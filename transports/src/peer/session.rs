@@ -141,6 +141,12 @@ impl Session {
     ///
     /// The streams are opened first and read from then on, so that nothing falls between them and the comparison.
     pub async fn run(&self, gone: impl Future<Output = Error>) -> Ended {
+        let Ended::Lost(error) = self.run_until(gone).await;
+        self.state.lost(error.to_string());
+        Ended::Lost(error)
+    }
+
+    async fn run_until(&self, gone: impl Future<Output = Error>) -> Ended {
         tokio::pin!(gone);
         let streams = async { Ok((self.open(Way::Outward).await?, self.open(Way::Inward).await?)) };
         let (outward, inward) = tokio::select! {
@@ -164,6 +170,7 @@ impl Session {
 
     async fn exchange(&self, outward: EventStream, inward: EventStream) -> Infallible {
         tokio::select! {
+            biased;
             never = self.pump(Way::Outward, outward) => never,
             never = self.pump(Way::Inward, inward) => never,
             never = self.keep_comparing() => never,

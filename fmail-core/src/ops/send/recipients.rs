@@ -8,7 +8,8 @@ use crate::near::near_names;
 use crate::presence::agent_of;
 
 impl Operations {
-    /// The recipients of `draft` whom nobody has seen: agents without a record. A mailbox is no proof: it may be full of
+    /// The recipients of `draft` whom nobody has seen: agents without a record here or on
+    /// another host. A mailbox is no proof: it may be full of
     /// earlier messages to the same wrong name.
     ///
     /// A topic costs nothing here, a known agent one record. The agents are listed only for a name that is unknown,
@@ -32,12 +33,19 @@ impl Operations {
     }
 
     async fn is_unknown(&self, name: &AgentName) -> Result<bool> {
-        Ok(self.store.get(&RecordKey::agent(name)).await?.is_none())
+        if self.store.get(&RecordKey::agent(name)).await?.is_some() {
+            return Ok(false);
+        }
+        Ok(!self.names_elsewhere().await?.contains(name))
     }
 
-    async fn known_agents(&self) -> Result<Vec<AgentName>, Error> {
+    pub(crate) async fn known_agents(&self) -> Result<Vec<AgentName>, Error> {
         let records = self.store.list("agents").await?;
-        Ok(records.filter_map(|record| async { agent_of(&record.ok()?) }).collect().await)
+        let mut known: Vec<AgentName> = records.filter_map(|record| async { agent_of(&record.ok()?) }).collect().await;
+        known.extend(self.names_elsewhere().await?);
+        known.sort_unstable();
+        known.dedup();
+        Ok(known)
     }
 }
 

@@ -1,0 +1,51 @@
+//! The stamps of what a node says of itself.
+//!
+//! A stamp lies above that of everything that was said before about the same thing. They are not stored: after a start the
+//! first stamp follows from the content, and when another host turns out to have a later one, ours goes above it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use fmail_api::{Fingerprint, RecordKey, Timestamp};
+
+/// The stamps of a node, by the names of what it says.
+#[derive(Default)]
+pub(crate) struct Stamps(HashMap<RecordKey, (Fingerprint, Timestamp)>);
+
+impl Stamps {
+    /// The stamp of this content. `first` is the one that it has when nothing was said before.
+    pub(super) fn stamp(
+        &mut self,
+        key: &RecordKey,
+        content: Fingerprint,
+        first: Timestamp,
+        now: Timestamp,
+    ) -> Timestamp {
+        let known = self.0.entry(key.clone()).or_insert((content, first));
+        if known.0 != content {
+            *known = (content, above(known.1).max(now));
+        }
+        known.1
+    }
+
+    /// What was said last.
+    pub(super) fn content(&self, key: &RecordKey) -> Option<Fingerprint> {
+        self.0.get(key).map(|(content, _)| *content)
+    }
+
+    /// Hears from another host what we are to have said. If that was something else, and not before what we say, ours gets
+    /// a later stamp. Whether anything changed.
+    pub(super) fn hear(&mut self, key: &RecordKey, content: Fingerprint, stamp: Timestamp) -> bool {
+        let Some(known) = self.0.get_mut(key) else { return false };
+        let later = match known.0 == content {
+            true => known.1.max(stamp),
+            false if stamp >= known.1 => above(stamp),
+            false => known.1,
+        };
+        std::mem::replace(&mut known.1, later) != later
+    }
+}
+
+fn above(stamp: Timestamp) -> Timestamp {
+    stamp.after(Duration::from_millis(1))
+}

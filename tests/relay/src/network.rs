@@ -7,6 +7,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use fmail_e2e::{DEADLINE, eventually};
+use serde_json::Value;
+
 use crate::ground::{Ground, Land};
 use crate::host::Host;
 use crate::janitor::{self, Janitor};
@@ -215,6 +218,30 @@ impl Network {
     #[track_caller]
     pub fn converge(&self) -> Verdict {
         crate::verdict::await_verdict(|| self.judge(), || self.account())
+    }
+
+    /// Waits until every link that works has proved a further round trip: what is still under way then has had its time.
+    pub fn await_round_trips(&self) {
+        let answers = |host: &Host| -> BTreeMap<String, Value> {
+            let status = host.relay_status().unwrap_or_default();
+            let links = status["relays"].as_array().into_iter().flatten().filter_map(|relay| relay["links"].as_array());
+            let proved = links.flatten().filter(|link| link["connected"] == true && link["answered"].is_string());
+            proved.map(|link| (link["peer"].to_string(), link["answered"].clone())).collect()
+        };
+        let before: Vec<_> = self.hosts.iter().map(answers).collect();
+        eventually(DEADLINE.as_secs(), "a further round trip on every link", || {
+            let renewed = |(host, before): (&Host, &BTreeMap<String, Value>)| {
+                let now = answers(host);
+                before.iter().all(|(peer, earlier)| now.get(peer) != Some(earlier))
+            };
+            self.hosts.iter().zip(&before).all(renewed).then_some(())
+        });
+    }
+
+    /// Ends all daemons in order; fails when one panicked or does not end well.
+    #[track_caller]
+    pub fn stop(&self) {
+        self.hosts.iter().for_each(Host::stop);
     }
 
     /// The ends of the hosts' logs and the state of their links, for whoever looks into a failure.

@@ -145,6 +145,10 @@ impl Schedule {
             load.end()
         });
         let verdict = network.converge();
+        // What has become the same stays the same, and nothing comes a second time.
+        network.await_round_trips();
+        network.converge();
+        network.stop();
         println!(
             "FMAIL_RELAY_SEED={}: {} acknowledged, the same on {} hosts after {:.1} s: {}",
             self.seed,

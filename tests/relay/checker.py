@@ -12,6 +12,7 @@ the answers came:
     {"op": "sent", "host": 0, "id": "…", "from": "…", "to": "…", "body": …}   acknowledged with this id
     {"op": "perhaps", "host": 0, "from": "…", "to": "…", "body": …}           sent, and no answer came
     {"op": "acked" | "read" | "deleted", "host": 0, "agent": "…", "marker": "…"}
+    {"op": "unsure", "what": "delete", "host": 0, "agent": "…", "marker": "…", "why": "…"}   asked for, and refused or not answered
     {"op": "swept", "host": 0, "before": 1768057200}                          gc: all older ones were removed on that host
     {"op": "restored", "host": 0, "length": 17, "lost": ["…"]}                the host got back its disk of when the ledger had
                                                                               17 lines; these messages were nowhere else
@@ -164,7 +165,7 @@ class Ledger:
         with open(path, encoding="utf-8") as file:
             self.lines = [json.loads(line) for line in file]
         self.sent, self.perhaps, self.lost = {}, {}, set()
-        self.sent_at, self.marks, self.swept = {}, [], []
+        self.sent_at, self.marks, self.swept, self.unsure = {}, [], [], set()
         for number, line in enumerate(self.lines):
             operation = line["op"]
             if operation == "sent":
@@ -174,6 +175,8 @@ class Ledger:
                 self.perhaps[marker(line["body"])] = line
             elif operation in ("acked", "read", "deleted"):
                 self.marks.append((number, line))
+            elif operation == "unsure":
+                self.unsure.add(line["marker"])
             elif operation == "swept":
                 self.swept.append((number, line))
             elif operation == "restored":
@@ -181,7 +184,8 @@ class Ledger:
             else:
                 raise ValueError(f"the ledger's line {number + 1} has the unknown op {operation}")
         self.deleted = {line["marker"] for number, line in self.marks if line["op"] == "deleted" and not self.undone(number, line)}
-        self.uncertain = {line["marker"] for _, line in self.marks if line["op"] == "deleted"} - self.deleted
+        undone = {line["marker"] for _, line in self.marks if line["op"] == "deleted"} - self.deleted
+        self.uncertain = (undone | self.unsure) - self.deleted
         self.swept = [(number, line) for number, line in self.swept if not self.undone(number, line)]
         self.horizon = max((line["before"] for _, line in self.swept), default=None)
 

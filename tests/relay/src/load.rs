@@ -169,8 +169,14 @@ impl Client<'_> {
     fn mark(&mut self, wire: &mut Wire, what: &str) -> Option<bool> {
         let agent = WORKERS[self.chance.below(3) as usize];
         let Some(found) = self.pick(&self.host.store().join("dm").join(agent)) else { return Some(false) };
-        let answer = wire.ask(&json!({"cmd": what, "agent": agent, "id": found.id}))?;
-        let done = answer["ok"] == true;
+        let answer = wire.ask(&json!({"cmd": what, "agent": agent, "id": found.id}));
+        let done = answer.as_ref().is_some_and(|answer| answer["ok"] == true);
+        if !done && what == "delete" {
+            let why = answer.clone().unwrap_or_default();
+            self.ledger.note(&json!({"op": "unsure", "what": what, "host": self.host.number(), "agent": agent,
+                "marker": found.marker, "why": why}));
+        }
+        answer?;
         if done && what == "read" {
             while wire.line()?.get("msg").is_some() {}
         }

@@ -76,6 +76,7 @@ fn a_host_that_missed_ten_thousand_messages_gets_them_for_little_more_than_what_
     let taken = start.elapsed();
     let passed = bytes(&network, 0, 1);
     println!("{MISSED} messages of {size} bytes came in {taken:?} with {passed} bytes");
+    println!("{:?}", links(&network.hosts[0]));
     // Beside the message there are its line's frame, its place in the comparison, and the answer.
     assert!(passed < 2 * size + 300 * MISSED as u64, "{passed} bytes for {size}");
 }

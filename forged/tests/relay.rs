@@ -172,3 +172,33 @@ fn without_relaying_nobody_may_ask_for_everything_and_nobody_may_bring_anything(
     let _daemon = a.start(&[]);
     a.place.connect().refused(&format!(r#"{{"cmd":"import","agent":"x","msg":{message}}}"#), "denied");
 }
+
+#[test]
+fn hosts_with_one_token_are_shown_as_authenticated_and_one_without_it_is_kept_out() {
+    let token = |host: &Relaying, text: &str| {
+        let file = host.place.top.path().join("token");
+        std::fs::write(&file, text).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&file, private).unwrap();
+        format!("  tcp:\n    token_file: {}\n", file.display())
+    };
+    let relay = |peer: &str| {
+        format!("mail:\n  relay:\n    enabled: true\n    reconnect_interval: 100ms\n    peers: [\"{peer}\"]\n")
+    };
+    let (a, b, c) = (Relaying::new(), Relaying::new(), Relaying::new());
+    b.configure(&format!("{}{}", relay("127.0.0.1:9"), token(&b, &"t".repeat(40))));
+    let listening = b.place.start(&["--tcp=127.0.0.1:0"]);
+    let address = listening.tcp();
+    a.configure(&format!("{}{}", relay(&address), token(&a, &"t".repeat(40))));
+    let _a = a.place.start(&["--tcp=127.0.0.1:0"]);
+    c.configure(&format!("{}{}", relay(&address), token(&c, &"u".repeat(40))));
+    let _c = c.place.start(&["--tcp=127.0.0.1:0"]);
+    a.send("proved");
+    c.send("not proved");
+    b.holds(&["proved"]);
+    assert_eq!(a.link(&address, |link| link["connected"] == true)["authenticated"], true);
+    assert_eq!(b.incoming(|link| link["connected"] == true)["authenticated"], true);
+    let kept_out = c.link(&address, |link| link["problem"].as_str().is_some_and(|text| text.contains("token")));
+    assert_eq!(kept_out["connected"], false, "{kept_out}");
+    c.holds(&["not proved"]);
+}

@@ -1,4 +1,4 @@
-//! Appending: all who come at the same time share one hold of the lock and one sync of each directory.
+//! Appending and importing: all who come at the same time share one hold of the lock and one sync of each directory.
 //!
 //! Under the lock: ids in ascending order, temporaries, their contents synced side by side, links, one change of the
 //! index. Then the lock is free, the next group begins, and this one syncs its directories and answers. Each message has
@@ -36,7 +36,15 @@ struct Stored {
 /// One message of a group, and what has become of it so far.
 struct Member {
     ticket: Ticket,
+    /// It is to be stored under the id that it came with.
+    keeps_id: bool,
     verdict: Option<Result<Stored>>,
+}
+
+impl Member {
+    fn new(ticket: Ticket) -> Self {
+        Member { keeps_id: ticket.imported, ticket, verdict: None }
+    }
 }
 
 impl Session {
@@ -44,7 +52,12 @@ impl Session {
     pub fn append(&self, draft: Draft) -> Result<Appended> {
         let message = draft.into_message(MessageId::MIN, self.options.clock.now().whole_seconds());
         let bytes = check_size(&message, self.options.max_message_bytes)?;
-        let (caller, leads) = self.queue.join(message, bytes, Instant::now() + self.options.lock_timeout);
+        self.store_with_others(message, false, bytes)
+    }
+
+    /// Stores a message, together with all that come at the same time.
+    pub fn store_with_others(&self, message: Message, imported: bool, bytes: usize) -> Result<Appended> {
+        let (caller, leads) = self.queue.join(message, imported, bytes, Instant::now() + self.options.lock_timeout);
         if leads {
             self.lead();
         }
@@ -70,13 +83,13 @@ impl Session {
         // Later appends of a busy process stand in line with other processes; the first one has kept nobody waiting.
         let lock = if self.queue.is_first() { self.lock(&top)? } else { self.lock_in_line(&top)? };
         if group.is_empty() {
-            group.extend(self.queue.take().into_iter().map(|ticket| Member { ticket, verdict: None }));
+            group.extend(self.queue.take().into_iter().map(Member::new));
         }
         let writing = self.writing_with(&top, lock)?;
         for member in group.iter_mut().filter(|member| member.verdict.is_none()) {
-            member.verdict = match self.first_with_key(&top, &writing, member.ticket.message.key.as_deref()) {
+            member.verdict = match self.already_there(&top, &writing, member) {
                 Err(error) if is_damage(&error) => return Err(error),
-                first => first.transpose(),
+                there => there.transpose(),
             };
         }
         let crew = self.crew(group);
@@ -84,8 +97,10 @@ impl Session {
         let mut above = MessageId::MIN;
         loop {
             let (numbers, messages) = self.with_ids(&writing, &mut changes, group, above)?;
-            let Some(last) = messages.last() else { return Ok(()) };
-            above = last.id.next();
+            let (Some(first), Some(last)) = (numbers.first(), messages.last()) else { return Ok(()) };
+            if !group[*first].keeps_id {
+                above = last.id.next();
+            }
             let outcomes = self.publish(&top, &mut changes, &messages, &crew)?;
             for ((number, message), outcome) in numbers.into_iter().zip(messages).zip(outcomes) {
                 group[number].verdict = match outcome {
@@ -93,11 +108,29 @@ impl Session {
                     Outcome::Failed(error) => Some(Err(error)),
                     Outcome::Taken => None,
                 };
+                group[number].keeps_id = false;
             }
         }
     }
 
-    /// The messages of a group that have no verdict yet, under fresh ids, as far as there are ids.
+    /// What is stored already of a message: the first with its key, or what was imported before. Whether an import keeps its
+    /// id is decided here too.
+    fn already_there(&self, top: &Dir, writing: &Writing<'_>, member: &mut Member) -> Result<Option<Stored>> {
+        let message = &member.ticket.message;
+        if !member.ticket.imported {
+            return self.first_with_key(top, writing, message.key.as_deref());
+        }
+        if self.is_here(top, writing, message)? {
+            let message = message.clone();
+            return Ok(Some(Stored { message, duplicate: true, dirs: Vec::new(), not_durable: None }));
+        }
+        let taken = !writing.index.find(&writing.index.state()?, message.id)?.is_empty();
+        member.keeps_id = !taken && message.id <= self.latest();
+        Ok(None)
+    }
+
+    /// The next messages of a group that have no verdict yet, by their ids: those that keep theirs, and when there are none
+    /// any more the others under fresh ones, as far as there are ids. Both at once could meet in one id.
     fn with_ids(
         &self,
         writing: &Writing<'_>,
@@ -105,12 +138,21 @@ impl Session {
         group: &[Member],
         mut above: MessageId,
     ) -> Result<(Vec<usize>, Vec<Message>)> {
+        let mut keeping: Vec<(usize, &Member)> =
+            group.iter().enumerate().filter(|(_, member)| member.verdict.is_none() && member.keeps_id).collect();
+        if !keeping.is_empty() {
+            keeping.sort_by_key(|(_, member)| member.ticket.message.id);
+            return Ok(keeping.into_iter().map(|(number, member)| (number, member.ticket.message.clone())).unzip());
+        }
         let (mut numbers, mut messages) = (Vec::new(), Vec::new());
         for (number, member) in group.iter().enumerate().filter(|(_, member)| member.verdict.is_none()) {
             let Some(id) = self.allocate(writing, changes, above)? else { break };
-            let time = self.options.clock.now().whole_seconds();
+            let message = member.ticket.message.clone();
             numbers.push(number);
-            messages.push(Message { id, time, ..member.ticket.message.clone() });
+            messages.push(match member.ticket.imported {
+                true => Message { id, origin_id: Some(message.origin_id.unwrap_or(message.id)), ..message },
+                false => Message { id, time: self.options.clock.now().whole_seconds(), ..message },
+            });
             above = id.next();
         }
         Ok((numbers, messages))
@@ -127,7 +169,7 @@ impl Session {
         let no_ids = done.is_ok();
         let error = done.err().unwrap_or_else(ids_ahead);
         if group.is_empty() {
-            group.extend(self.queue.take().into_iter().map(|ticket| Member { ticket, verdict: None }));
+            group.extend(self.queue.take().into_iter().map(Member::new));
         }
         let now = Instant::now();
         let mut waiting = Vec::new();
@@ -163,7 +205,7 @@ impl Session {
         let crew = self.crew(&group);
         let unsynced = self.sync_dirs(dirs, &crew);
         let reason = |target: &Target| unsynced[*numbers.get(target)?].as_ref().map(Error::to_string);
-        for Member { ticket, verdict } in group {
+        for Member { ticket, verdict, .. } in group {
             let Some(verdict) = verdict else { continue };
             let answer = verdict.map(|stored| Appended {
                 not_durable: stored.not_durable.or_else(|| stored.dirs.iter().find_map(|(target, _)| reason(target))),
@@ -209,7 +251,7 @@ impl Session {
     }
 
     /// The next id from `above` on, or nothing while ids are too far ahead of the clock.
-    pub fn allocate(
+    fn allocate(
         &self,
         writing: &Writing<'_>,
         changes: &mut Changes<'_>,
@@ -241,7 +283,7 @@ impl Session {
 }
 
 /// The error of a writer for whom there are no ids.
-pub fn ids_ahead() -> Error {
+fn ids_ahead() -> Error {
     Error::new(ErrorKind::Backpressure, "ids have run 60 s ahead of the clock; nothing was stored")
         .help("a project takes 10,000 messages a second over time; send more slowly")
 }

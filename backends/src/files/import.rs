@@ -1,64 +1,34 @@
 //! Storing a message that another host or store has given its id.
 
-use fmail_api::{Imported, Message, MessageId, RecordKey, RefusedReason, Result, Timestamp, check_size};
+use fmail_api::{Error, ErrorKind, Imported, Message, RecordKey, RefusedReason, Result, Timestamp, check_size};
 
-use super::crew::Crew;
 use super::fs::Dir;
-use super::group::ids_ahead;
 use super::head::origin_hash;
-use super::publish::Outcome;
 use super::reader::Reader;
 use super::session::{Session, Writing};
 
 impl Session {
-    /// Stores a message that has its id already.
-    pub fn import(&self, mut message: Message) -> Result<Imported> {
-        if check_size(&message, self.options.max_message_bytes).is_err() {
+    /// Stores a message that has its id already, together with all that come at the same time.
+    pub fn import(&self, message: Message) -> Result<Imported> {
+        let Ok(bytes) = check_size(&message, self.options.max_message_bytes) else {
             return Ok(Imported::Refused(RefusedReason::TooLarge));
-        }
+        };
         if self.horizon()?.is_some_and(|horizon| message.time < horizon) {
             return Ok(Imported::Refused(RefusedReason::BelowHorizon));
         }
-        let top = self.top_for_writing()?;
-        // Whoever imports does so over and over.
-        let lock = self.lock_in_line(&top)?;
-        let writing = self.writing_with(&top, lock)?;
-        let mut changes = writing.changes()?;
-        if self.is_here(&top, &writing, &message)? {
-            return Ok(Imported::Duplicate);
-        }
         let original = message.id;
-        let taken = !writing.index.find(&changes.state, original)?.is_empty();
-        let crew = Crew::alone(&self.options.fs);
-        let mut above = MessageId::MIN;
-        let mut relocate = taken || original > self.latest();
-        loop {
-            if relocate {
-                message.id = self.allocate(&writing, &mut changes, above)?.ok_or_else(ids_ahead)?;
-                message.origin_id = Some(message.origin_id.unwrap_or(original));
-            }
-            match self.publish(&top, &mut changes, std::slice::from_ref(&message), &crew)?.pop() {
-                Some(Outcome::Stored(dirs)) => {
-                    drop(writing);
-                    let dirs = dirs.into_iter().map(|(_, dir)| dir).collect();
-                    if let Some(error) = self.sync_dirs(dirs, &crew).into_iter().flatten().next() {
-                        return Err(error);
-                    }
-                    return Ok(if relocate { Imported::Relocated(message.id) } else { Imported::New });
-                }
-                Some(Outcome::Failed(error)) => return Err(error),
-                Some(Outcome::Taken) | None => {
-                    if relocate {
-                        above = message.id.next();
-                    }
-                    relocate = true;
-                }
-            }
+        let stored = self.store_with_others(message, true, bytes)?;
+        match stored.not_durable {
+            // Who is told so imports it again, and is told that it is there.
+            Some(reason) => Err(Error::new(ErrorKind::DurabilityUnknown, reason)),
+            None if stored.duplicate => Ok(Imported::Duplicate),
+            None if stored.message.id != original => Ok(Imported::Relocated(stored.message.id)),
+            None => Ok(Imported::New),
         }
     }
 
     /// Whether the same message, by its identity, is stored.
-    fn is_here(&self, top: &Dir, writing: &Writing<'_>, message: &Message) -> Result<bool> {
+    pub fn is_here(&self, top: &Dir, writing: &Writing<'_>, message: &Message) -> Result<bool> {
         let state = writing.index.state()?;
         let mut reader = Reader::new(self, top);
         let identity = message.identity();

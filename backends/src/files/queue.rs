@@ -1,4 +1,4 @@
-//! Appends of one process that are under way at the same time.
+//! Appends and imports of one process that are under way at the same time.
 //!
 //! The first caller leads: it takes the project's lock, stores its own message and those of all who have come by then,
 //! and hands the lead to the next in line as soon as the lock is free. Nobody waits for company: who comes alone leads
@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use fmail_api::{Appended, Error, Message, Result};
+use fmail_api::{Appended, Error, Message, MessageId, Result};
 
 use super::crew::Task;
 use super::session::relock;
@@ -33,8 +33,10 @@ pub enum Step {
 
 /// A message that waits to be stored.
 pub struct Ticket {
-    /// The message; its id and its time are not those under which it will be stored.
+    /// The message. One that is appended does not have its id and its time yet.
     pub message: Message,
+    /// It has its id already, from another host or store.
+    pub imported: bool,
     /// Its size as compact JSON.
     pub bytes: usize,
     /// Until when its caller is willing to wait for its turn.
@@ -42,6 +44,13 @@ pub struct Ticket {
     /// The way to the caller.
     pub caller: Sender<Step>,
     number: u64,
+}
+
+impl Ticket {
+    /// The ids of an import: its own, and the one that it was born with.
+    fn ids(&self) -> impl Iterator<Item = MessageId> {
+        [self.message.id, self.message.origin_id.unwrap_or(self.message.id)].into_iter()
+    }
 }
 
 /// The line of those who wait.
@@ -61,12 +70,12 @@ struct Line {
 
 impl Queue {
     /// Joins the line. The second is whether the caller leads.
-    pub fn join(&self, message: Message, bytes: usize, deadline: Instant) -> (Caller<'_>, bool) {
+    pub fn join(&self, message: Message, imported: bool, bytes: usize, deadline: Instant) -> (Caller<'_>, bool) {
         let (caller, steps) = channel();
         let mut line = relock(&self.line);
         line.joined += 1;
         let number = line.joined;
-        line.tickets.push_back(Ticket { message, bytes, deadline, caller, number });
+        line.tickets.push_back(Ticket { message, imported, bytes, deadline, caller, number });
         let leads = !std::mem::replace(&mut line.led, true);
         (Caller { queue: self, steps, number, answered: false }, leads)
     }
@@ -86,11 +95,11 @@ impl Queue {
         Baton(self)
     }
 
-    /// Takes as many as fit into a group, in the order in which they came. Of several with one key only the first is taken:
-    /// the others have to wait for what becomes of it.
+    /// Takes as many as fit into a group, in the order in which they came. Of several appends with one key, and of several
+    /// imports with one id, only the first is taken: the others have to wait for what becomes of it.
     pub fn take(&self) -> Vec<Ticket> {
         let mut line = relock(&self.line);
-        let mut keys: HashSet<String> = HashSet::new();
+        let (mut keys, mut ids) = (HashSet::new(), HashSet::new());
         let (mut taken, mut left) = (Vec::new(), VecDeque::new());
         let (mut bytes, mut places) = (0, 0);
         while let Some(ticket) = line.tickets.pop_front() {
@@ -100,13 +109,20 @@ impl Queue {
                 left.push_back(ticket);
                 break;
             }
-            match &ticket.message.key {
-                Some(key) if !keys.insert(key.clone()) => left.push_back(ticket),
-                _ => {
-                    (bytes, places) = (all_bytes, all_places);
-                    taken.push(ticket);
-                }
+            let known = match (&ticket.message.key, ticket.imported) {
+                (_, true) => ticket.ids().any(|id| ids.contains(&id)),
+                (Some(key), false) => !keys.insert(key.clone()),
+                (None, false) => false,
+            };
+            if known {
+                left.push_back(ticket);
+                continue;
             }
+            if ticket.imported {
+                ids.extend(ticket.ids());
+            }
+            (bytes, places) = (all_bytes, all_places);
+            taken.push(ticket);
         }
         left.append(&mut line.tickets);
         line.tickets = left;

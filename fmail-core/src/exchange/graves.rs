@@ -92,7 +92,7 @@ mod tests {
         let old = json!({"20260110-153000-0001":
             {"hash": "a".repeat(32), "deleted": "2026-01-11T00:00:02Z"}, "x": 1});
         let more = [(identity('b'), grave("2026-01-11T00:00:00Z")), (identity('a'), grave("2026-01-11T00:00:01Z"))];
-        let merged = with_graves(&old, &more.clone().into()).unwrap();
+        let merged = with_graves(&old, &more.into()).unwrap();
         let found = graves_of(&merged);
         assert_eq!(found, more.into());
         assert_eq!(merged["x"], 1, "what is not understood is kept");

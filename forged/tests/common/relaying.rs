@@ -102,6 +102,12 @@ impl Relaying {
         answer["relay"].clone()
     }
 
+    /// The project's id.
+    pub fn project(&self) -> String {
+        let hello = self.place.connect().ask(r#"{"cmd":"hello","agent":"operator"}"#);
+        hello["hello"]["project"]["id"].as_str().unwrap().to_string()
+    }
+
     /// The link to a peer, once it is as expected.
     #[track_caller]
     pub fn link(&self, peer: &str, expected: impl Fn(&Value) -> bool) -> Value {

@@ -105,9 +105,12 @@ impl Session {
         }
         let size = delivery.line().len().min(self.pace.bytes);
         let _room = lane.bytes.acquire_many(u32::try_from(size).unwrap_or(u32::MAX)).await;
-        let _on_its_way = (way == Way::Outward).then(|| self.state.departs());
+        let on_its_way = (way == Way::Outward).then(|| self.state.departs());
         let message = Arc::unwrap_or_clone(delivery.message);
         self.import(way, place, message).await;
+        if let Some(on_its_way) = on_its_way {
+            on_its_way.arrived();
+        }
         drop(slot);
     }
 

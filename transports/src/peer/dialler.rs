@@ -284,9 +284,7 @@ impl Dialler {
                 _ = changes.changed() => {}
                 () = sleep(pace.ping) => {}
             }
-            if self.other_link(node, peer).is_none() {
-                return None;
-            }
+            self.other_link(node, peer)?;
         }
     }
 

@@ -288,3 +288,90 @@ fn check_parts(parts: &[Held], stretch: &Stretch) -> Result<()> {
     }
     Err(Error::invalid("the peer divides a stretch into parts that are not its own"))
 }
+
+#[cfg(test)]
+mod tests {
+    use fmail_api::{ContentHash, MessageId};
+
+    use super::*;
+
+    fn place(ticks: u64) -> Place {
+        let time = Timestamp::from_unix(1_768_059_000, 0);
+        Place { time, origin: MessageId::from_ticks(ticks).unwrap(), hash: ContentHash::of(&[&ticks.to_le_bytes()]) }
+    }
+
+    fn stretch(from: u64, to: u64) -> Stretch {
+        Stretch { from: Some(place(from)), to: Some(place(to)) }
+    }
+
+    fn part(from: u64, to: u64) -> Held {
+        Held { stretch: stretch(from, to), count: 1, fingerprint: Fingerprint::default() }
+    }
+
+    /// Asks about what `here` holds in the whole stretch, and hears this.
+    fn hear(here: &[Place], compared: Compared) -> Result<Comparison> {
+        let mut found = Comparison::new();
+        let held = held_of(stretch(0, 100), here);
+        found.hear(Question { holder: Side::Here, held, places: None, depth: 0 }, compared)?;
+        Ok(found)
+    }
+
+    #[test]
+    fn lists_that_differ_tell_exactly_what_each_lacks() {
+        let mut found = hear(&[place(1), place(2)], Compared::Places(vec![place(2), place(3)])).unwrap();
+        // What is held here has to be listed before the lists can be compared.
+        let (asked, mut questions) = found.take().unwrap();
+        assert_eq!((asked, questions.len()), (Side::Here, 1));
+        found.hear(questions.remove(0), Compared::Places(vec![place(1), place(2)])).unwrap();
+        let [ours, theirs] = found.only;
+        assert_eq!((ours.places, theirs.places), (vec![place(1)], vec![place(3)]));
+    }
+
+    #[test]
+    fn a_stretch_of_which_one_holds_nothing_is_not_listed() {
+        let mut found = hear(&[], Compared::Parts(vec![part(0, 50), part(50, 100)])).unwrap();
+        assert!(found.take().is_none());
+        assert_eq!(found.only[1].stretches, [stretch(0, 100)]);
+        let mut found = hear(&[place(1)], Compared::Places(vec![])).unwrap();
+        assert!(found.take().is_none());
+        assert_eq!(found.only[0].stretches, [stretch(0, 100)]);
+    }
+
+    #[test]
+    fn stretches_that_follow_each_other_are_fetched_as_one() {
+        let mut lacking = Lacking::default();
+        for (from, to) in [(0, 10), (10, 20), (30, 40)] {
+            lacking.stretch(stretch(from, to), 1);
+        }
+        assert_eq!(lacking.stretches, [stretch(0, 20), stretch(30, 40)]);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_about_what_was_asked_is_refused() {
+        for wrong in [
+            Compared::Places(vec![place(100)]),
+            Compared::Places(vec![place(2), place(1)]),
+            Compared::Places(vec![place(1), place(1)]),
+            Compared::Parts(vec![]),
+            Compared::Parts(vec![part(0, 50), part(60, 100)]),
+            Compared::Parts(vec![part(0, 50), part(50, 200)]),
+            Compared::Parts(vec![part(50, 100), part(0, 50)]),
+        ] {
+            assert!(hear(&[place(1)], wrong.clone()).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_divides_without_end_is_given_up() {
+        let mut found = hear(&[place(1)], Compared::Parts(vec![part(0, 100)])).unwrap();
+        let mut rounds = 0;
+        let given_up = loop {
+            let (_, mut questions) = found.take().unwrap();
+            rounds += 1;
+            if let Err(error) = found.hear(questions.remove(0), Compared::Parts(vec![part(0, 100)])) {
+                break error;
+            }
+        };
+        assert!(rounds <= DEEPEST + 1 && given_up.to_string().contains("without coming to an end"), "{given_up}");
+    }
+}

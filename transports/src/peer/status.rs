@@ -148,13 +148,13 @@ impl LinkState {
         (seen.status.round_trip, seen.status.answered) = (Some(round_trip), Some(now));
     }
 
-    /// A message is on its way to the peer until the returned value is dropped.
+    /// A message is on its way to the peer until it has arrived; one that is given up before that waits for the peer.
     pub(super) fn departs(self: &Arc<Self>) -> UnderWay {
         let mut seen = self.lock();
         let number = seen.next;
         seen.next += 1;
         seen.under_way.insert(number, Instant::now());
-        UnderWay { state: self.clone(), number }
+        UnderWay { state: self.clone(), number, arrived: false }
     }
 
     /// A comparison has found that the peer lacks so many.
@@ -221,10 +221,88 @@ impl LinkState {
 pub struct UnderWay {
     state: Arc<LinkState>,
     number: u64,
+    arrived: bool,
+}
+
+impl UnderWay {
+    /// The peer has answered.
+    pub fn arrived(mut self) {
+        self.arrived = true;
+    }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.state.lock().under_way.remove(&self.number);
+        let mut seen = self.state.lock();
+        let Some(since) = seen.under_way.remove(&self.number) else { return };
+        if !self.arrived {
+            let (count, first) = seen.waiting.unwrap_or((0, since));
+            seen.waiting = Some((count + 1, first.min(since)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fmail_api::{RefusedReason, Timestamp};
+
+    use super::*;
+
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_unix(1_768_059_000, 0)
+        }
+
+        fn since_boot(&self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    fn link() -> Arc<LinkState> {
+        Arc::new(LinkState::new("host-b:7463", "proj-x", Arc::new(Stopped)))
+    }
+
+    #[test]
+    fn what_was_on_its_way_when_the_link_broke_waits_for_the_peer() {
+        let link = link();
+        let (one, two) = (link.departs(), link.departs());
+        assert_eq!(link.view().queued, 2);
+        one.arrived();
+        drop(two);
+        assert_eq!(link.view().queued, 1);
+        assert!(link.view().lag.is_some());
+        link.waits_no_more();
+        assert_eq!((link.view().queued, link.view().lag), (0, None));
+    }
+
+    #[test]
+    fn each_outcome_is_counted_where_it_belongs() {
+        let (link, id) = (link(), MessageId::MIN);
+        for imported in [Imported::New, Imported::Relocated(id), Imported::Duplicate] {
+            link.imported(Way::Inward, id, &imported);
+            link.imported(Way::Outward, id, &imported);
+        }
+        let refused = Imported::Refused(RefusedReason::TooLarge);
+        link.imported(Way::Inward, id, &refused);
+        link.imported(Way::Outward, id, &refused);
+        let counts = link.view().counts;
+        assert_eq!((counts.received, counts.relocated, counts.duplicates, counts.refused), (2, 1, 1, 1));
+        assert_eq!((counts.sent, counts.refused_there), (2, 1));
+    }
+
+    #[test]
+    fn a_link_that_comes_and_goes_tells_it_once() {
+        let link = link();
+        let mut changes = link.changes();
+        link.connected(None);
+        assert!(changes.has_changed().unwrap());
+        changes.mark_unchanged();
+        link.connected(None);
+        assert!(!changes.has_changed().unwrap());
+        link.lost("gone".into());
+        assert_eq!((link.view().connected, link.view().problem.as_deref()), (false, Some("gone")));
+        assert!(changes.has_changed().unwrap());
     }
 }

@@ -120,25 +120,29 @@ impl Host {
         places
     }
 
-    /// Which message each reply answers, by places.
-    pub fn replies(&self) -> BTreeMap<Place, Place> {
-        let messages = self.messages();
-        let of_id: BTreeMap<_, Place> = messages.iter().map(|message| (message.id, Place::of(message))).collect();
-        let known: BTreeMap<_, Place> = of_id.values().map(|place| (place.to_string(), *place)).collect();
-        let ends = |origin: MessageId, hash: &str| format!("{origin}/{hash}");
-        let answered = |message: &Message| {
+    /// Which message each reply answers here.
+    pub fn answered(&self) -> BTreeMap<Place, Place> {
+        let held: Vec<(Place, Message)> = self.messages().into_iter().map(|held| (Place::of(&held), held)).collect();
+        let by_id: BTreeMap<MessageId, Place> = held.iter().map(|(place, message)| (message.id, *place)).collect();
+        let by_birth: BTreeMap<(MessageId, String), Place> =
+            held.iter().map(|(place, _)| ((place.origin, place.hash.to_string()), *place)).collect();
+        let answered = |(place, message): &(Place, Message)| {
             let reply_to = message.reply_to?;
-            let place = match message.extra.get(REPLY_HASH).and_then(Value::as_str) {
-                // What it answers was not here when it came.
-                Some(hash) => {
-                    let end = ends(reply_to, hash);
-                    *known.iter().find(|(text, _)| text.ends_with(&end))?.1
-                }
-                None => *of_id.get(&reply_to)?,
+            let answered = match message.extra.get(REPLY_HASH).and_then(Value::as_str) {
+                // What it answers was not here when it came; it is known by the id of its birth.
+                Some(hash) => by_birth.get(&(reply_to, hash.to_string())),
+                None => by_id.get(&reply_to),
             };
-            Some((Place::of(message), place))
+            Some((*place, *answered?))
         };
-        messages.iter().filter_map(answered).collect()
+        held.iter().filter_map(answered).collect()
+    }
+
+    /// How these messages are stored here.
+    pub fn tell(&self, places: &[Place]) -> String {
+        let known = |message: &&Message| places.contains(&Place::of(message));
+        let line = |message: &Message| format!("\n  host {}: {}", self.number, message.to_line());
+        self.messages().iter().filter(known).map(line).collect()
     }
 
     /// Below this everything was swept away.

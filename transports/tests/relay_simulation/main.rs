@@ -28,7 +28,14 @@ fn run(seed: u64) -> (Result<(usize, Duration), String>, u64) {
     simulated(async {
         let mut dice = Dice::new(seed);
         let hosts = 3 + dice.roll(3);
-        let topology = dice.pick(&[Topology::Mesh, Topology::Hub, Topology::Chain]);
+        let topology = dice.pick(&[
+            Topology::Mesh,
+            Topology::Hub,
+            Topology::Chain,
+            Topology::Hub,
+            Topology::Chain,
+            Topology::Doubled,
+        ]);
         let mut world = World::new(dice.number(), hosts, topology);
         let deletes = world.records_travel();
         if dice.roll(2) == 0 {

@@ -1,6 +1,6 @@
 //! Hosts and links, and what happens to them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ pub enum Topology {
     Mesh,
     Hub,
     Chain,
+    /// A mesh in which each dials the other, and both links work.
+    Doubled,
 }
 
 impl Topology {
@@ -29,6 +31,9 @@ impl Topology {
     pub fn links(self, hosts: usize) -> Vec<(usize, usize)> {
         match self {
             Topology::Mesh => (0..hosts).flat_map(|one| (one + 1..hosts).map(move |two| (one, two))).collect(),
+            Topology::Doubled => (0..hosts)
+                .flat_map(|one| (0..hosts).filter(move |two| one != *two).map(move |two| (one, two)))
+                .collect(),
             Topology::Hub => (1..hosts).map(|spoke| (spoke, 0)).collect(),
             Topology::Chain => (1..hosts).map(|host| (host - 1, host)).collect(),
         }
@@ -47,6 +52,8 @@ pub struct World {
     owed: BTreeSet<Place>,
     /// What was deleted and must not be there in the end.
     deleted: BTreeSet<Place>,
+    /// What is an answer to what.
+    answers: BTreeMap<Place, Place>,
     sent: usize,
     work: JoinSet<()>,
 }
@@ -79,6 +86,7 @@ impl World {
             images,
             owed: BTreeSet::new(),
             deleted: BTreeSet::new(),
+            answers: BTreeMap::new(),
             sent: 0,
             work,
         }
@@ -99,9 +107,13 @@ impl World {
         let to = ["task", "build", "@bob", "@carol"][self.net.roll(4)];
         let mut request = SendRequest::new(to.parse().unwrap(), format!("message {} of host {host}", self.sent));
         let hosts = self.hosts.lock().unwrap();
+        let mut answered = None;
         if self.net.roll(3) == 0 && self.sent < 1_000 {
             let held = hosts[host].messages();
-            request.reply_to = held.get(self.net.roll(held.len())).map(|message| message.id.to_string());
+            if let Some(message) = held.get(self.net.roll(held.len())) {
+                request.reply_to = Some(message.id.to_string());
+                answered = Some(Place::of(message));
+            }
         }
         let answer = hosts[host].call("alice", Request::Send(Box::new(request)));
         // Ids that have run ahead of a clock which was set back are refused, and then nothing is owed.
@@ -109,6 +121,7 @@ impl World {
             let place = Place::of(&sent.message);
             self.net.trace(&format!("host {host} sends {place}"));
             self.owed.insert(place);
+            self.answers.extend(answered.map(|answered| (place, answered)));
         }
     }
 
@@ -255,14 +268,15 @@ impl World {
         if let Some(place) = self.deleted.iter().find(|place| first.contains(place)) {
             return Err(format!("{place} was deleted and is there"));
         }
-        let replies = hosts[0].replies();
+        // An answer to what was removed somewhere before it could travel may have lost its way; all others have not.
+        let there = |(reply, answered): &(&Place, &Place)| first.contains(reply) && first.contains(answered);
         for host in hosts.iter() {
-            for (reply, answered) in host.replies() {
-                if let Some(other) = replies.get(&reply)
-                    && *other != answered
-                {
-                    return Err(format!("{reply} answers {answered} on host {} and {other} on host 0", host.number));
-                }
+            let found = host.answered();
+            let wrong = self.answers.iter().filter(there).find(|(reply, answered)| found.get(reply) != Some(answered));
+            if let Some((reply, answered)) = wrong {
+                let told: String = hosts.iter().map(|host| host.tell(&[*reply, *answered])).collect();
+                let (number, found) = (host.number, found.get(reply));
+                return Err(format!("{reply} answers {answered}, and on host {number} it answers {found:?}{told}"));
             }
         }
         Ok(())

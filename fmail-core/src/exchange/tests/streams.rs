@@ -12,7 +12,9 @@ fn relay(host: &Host, to: Option<&Host>) -> fmail_api::Reply {
 
 fn pass(from: &Host, to: &Host) {
     let all = FetchRequest { places: from.places().into_iter().collect(), ..FetchRequest::default() };
-    from.fetch(all).iter().for_each(|message| drop(to.import(message, from.run)));
+    for message in from.fetch(all) {
+        to.import(&message, from.run);
+    }
 }
 
 #[test]

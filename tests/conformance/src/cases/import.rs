@@ -1,5 +1,6 @@
 //! Import: a message that has its id already (I1 to I4).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fmail_api::{Imported, Message, MessageId, Priority, Query, RefusedReason, Selection, Store, Timestamp};
@@ -48,6 +49,12 @@ pub(super) static CASES: &[Case] = &[
         name: "another_message_under_a_taken_id_gets_a_fresh_one",
         needs: &[Need::Import],
         check: collision,
+    },
+    Case {
+        rule: "I3",
+        name: "imports_and_appends_at_once_have_each_their_own_verdict",
+        needs: &[Need::Import],
+        check: all_at_once,
     },
     Case {
         rule: "I3",
@@ -184,6 +191,37 @@ fn collision(bench: &Bench) -> Verdict {
     ensure_eq!(find(&*store, own.id)?.to_line(), own.to_line(), "a collision changed the message that was there");
     let expected = Message { id: fresh, origin_id: Some(own.id), ..other };
     ensure_eq!(find(&*store, fresh)?.to_line(), expected.to_line(), "the relocated message");
+    Ok(())
+}
+
+/// Of every id two messages come, each four times and from several threads, among appends.
+fn all_at_once(bench: &Bench) -> Verdict {
+    const IDS: usize = 12;
+    let (store, day) = (bench.open()?, yesterday());
+    let answers = at_once(8, |thread| {
+        let mut answers = Vec::new();
+        for round in 0..IDS {
+            // Every thread begins elsewhere, so that the same messages meet in every combination.
+            let tick = ((round + thread * 5) % IDS) as u64;
+            let said = if thread % 2 == 0 { "one" } else { "two" };
+            answers.push((said, tick, import(&*store, &foreign("task", day, tick, json!([said, tick])))?));
+            append(&*store, draft("task", format!("own {thread} {round}")))?;
+        }
+        Ok(answers)
+    })?;
+    for tick in 0..IDS as u64 {
+        let of = |said: &str| {
+            let all = answers.iter().flatten().filter(|answer| (answer.0, answer.1) == (said, tick));
+            all.map(|answer| answer.2.clone()).filter(|answer| *answer != Imported::Duplicate).collect::<Vec<_>>()
+        };
+        let (one, two) = (of("one"), of("two"));
+        ensure_eq!((one.len(), two.len()), (1, 1), "answers other than `duplicate` to each of two messages of one id");
+        let new = one.iter().chain(&two).filter(|answer| **answer == Imported::New).count();
+        ensure_eq!(new, 1, "messages that kept an id that two came with");
+    }
+    let ids = scan_ids(&*store, Query::default())?;
+    ensure_eq!(ids.len(), 10 * IDS, "messages behind it");
+    ensure_eq!(ids.into_iter().collect::<BTreeSet<_>>().len(), 10 * IDS, "ids behind it");
     Ok(())
 }
 

@@ -43,8 +43,8 @@ pub enum Direction {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Faults {
     ways: [Way; 2],
-    /// New connections are closed at once.
-    refuses: bool,
+    /// So many new connections are closed at once.
+    refused: u64,
     /// Grows with each cut: connections of before end.
     cuts: u64,
 }
@@ -80,9 +80,9 @@ impl Link {
         self.faults.send_modify(|faults| faults.cuts += 1);
     }
 
-    /// Whether new connections are refused from now on; those that are open stay.
-    pub fn refuse(&self, refuses: bool) {
-        self.faults.send_modify(|faults| faults.refuses = refuses);
+    /// So many new connections are closed as soon as they are there; those that are open stay.
+    pub fn refuse(&self, number: u64) {
+        self.faults.send_modify(|faults| faults.refused = number);
     }
 
     /// Everything passes again.
@@ -185,7 +185,7 @@ async fn accept(listener: TcpListener, link: Link, to: SocketAddr, source: Ipv4A
     while let Ok((dialled, _)) = listener.accept().await {
         let link = link.clone();
         tokio::spawn(async move {
-            if link.faults.borrow().refuses {
+            if link.refuses() {
                 return;
             }
             link.counts.connections.fetch_add(1, Relaxed);
@@ -275,6 +275,15 @@ async fn leave(
 }
 
 impl Link {
+    /// Whether a connection that has come is to be closed.
+    fn refuses(&self) -> bool {
+        self.faults.send_if_modified(|faults| {
+            let refuses = faults.refused > 0;
+            faults.refused = faults.refused.saturating_sub(1);
+            refuses
+        })
+    }
+
     /// Counts down to the truncation. It happens once: the next connection is whole.
     fn spend(&self, direction: Direction, bytes: u64) {
         self.faults.send_if_modified(|faults| {

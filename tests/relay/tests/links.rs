@@ -119,9 +119,13 @@ fn a_cut_ends_the_connections_of_now_and_none_of_later() {
 #[test]
 fn a_link_that_refuses_closes_what_comes_and_keeps_what_is_there() {
     let mut line = Line::new();
-    line.link.refuse(true);
-    assert_eq!(rest(&mut TcpStream::connect(line.link.address()).unwrap()), "");
+    line.link.refuse(2);
+    for _ in 0..2 {
+        assert_eq!(rest(&mut TcpStream::connect(line.link.address()).unwrap()), "");
+    }
     pass(&mut line.near, &mut line.far, "still here");
+    line.reconnect();
+    pass(&mut line.near.try_clone().unwrap(), &mut line.far, "the third passes");
 }
 
 #[test]

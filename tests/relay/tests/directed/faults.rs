@@ -108,3 +108,18 @@ fn a_lost_peer_is_shown_as_lost_with_the_reason_and_as_connected_when_it_is_back
     network.hosts[1].start();
     connected(true);
 }
+
+/// As a proxy does before a daemon that is just being started: the connection is accepted, and closed.
+#[test]
+fn a_host_that_closed_a_connection_is_not_taken_for_a_plain_peer() {
+    let network = Network::new(2, Topology::Chain);
+    network.hosts[1].start();
+    network.link(0, 1).refuse(1);
+    network.hosts[0].start();
+    let connected = |link: &serde_json::Value| link["connected"] == true;
+    let link = eventually(60, "the link", || links(&network.hosts[0]).into_iter().find(connected));
+    assert_eq!(link["plain"], serde_json::Value::Null, "{link}");
+    assert_eq!(link["node"]["host"].is_string(), true, "{link}");
+    send(&network, 1, "alice", "task", json!({"marker": "m"}));
+    network.converge();
+}

@@ -149,6 +149,8 @@ impl Schedule {
         network.await_round_trips();
         network.converge();
         network.stop();
+        let refused = network.ledger.entries().into_iter().filter(|entry| entry["why"].is_object());
+        refused.for_each(|entry| println!("a delete was refused: {entry}"));
         println!(
             "FMAIL_RELAY_SEED={}: {} acknowledged, the same on {} hosts after {:.1} s: {}",
             self.seed,

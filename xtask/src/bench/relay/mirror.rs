@@ -30,29 +30,33 @@ const STREAMS: [&str; 2] = ["bench", "mirror"];
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Mirror {
-    /// Starts both servers and makes the streams, each with one copy on disk.
-    pub fn start(stage: &Stage) -> Result<Self> {
+    /// Starts both servers and makes the streams, each with one copy on disk. They sync every message before they acknowledge
+    /// it, or from time to time, as they do by default.
+    pub fn start(stage: &Stage, durable: bool) -> Result<Self> {
         let program = program()?;
-        let name = format!("NATS {} JetStream", version(&output(Command::new(&program).arg("--version"))?));
+        let version = output(Command::new(&program).arg("--version"))?;
+        let kind = if durable { ", durable" } else { "" };
+        let name = format!("NATS {} JetStream{kind}", self::version(&version));
+        let sync = if durable { "always" } else { "2m" };
         let (ports, leaves) = ([free_port()?, free_port()?], free_port()?);
         let addresses = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let mut processes = Vec::new();
         for (place, address) in addresses.iter().enumerate() {
-            let directory = stage.directory().join(format!("nats-{place}"));
-            let file = stage.directory().join(format!("nats-{place}.conf"));
+            let directory = stage.directory().join(format!("nats-{sync}-{place}"));
+            let file = stage.directory().join(format!("nats-{sync}-{place}.conf"));
             let leaf = match place {
                 0 => format!("leafnodes {{ host: 127.0.0.1, port: {leaves} }}"),
                 _ => format!("leafnodes {{ remotes: [ {{ url: \"nats-leaf://127.0.0.1:{leaves}\" }} ] }}"),
             };
             let text = format!(
                 "server_name: server-{place}\nlisten: \"{address}\"\n\
-                 jetstream {{ store_dir: {:?}, domain: domain-{place} }}\n{leaf}\n",
+                 jetstream {{ store_dir: {:?}, domain: domain-{place}, sync_interval: {sync} }}\n{leaf}\n",
                 directory.display().to_string()
             );
             std::fs::write(&file, text).map_err(doing("writing", &file))?;
             let mut command = stage.command(&program, stage.directory(), &["--config"]);
             command.arg(&file);
-            let log = stage.directory().join(format!("nats-{place}.log"));
+            let log = stage.directory().join(format!("nats-{sync}-{place}.log"));
             processes.push(Process::start(command, &Address::Tcp(*address), &log)?);
         }
         let mirror = Mirror { name, addresses, _processes: processes };

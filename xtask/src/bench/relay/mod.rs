@@ -53,26 +53,35 @@ impl Pair {
     }
 }
 
+/// Ours and theirs, both with the same promise about the disk.
+struct Contest {
+    what: &'static str,
+    hosts: Hosts,
+    mirror: Option<Mirror>,
+}
+
 /// Adds the rows of these measurements.
 pub fn measure(stage: &Stage, rounds: usize, report: &mut Report) -> Result<()> {
-    let disk = Hosts::start(stage, "disk")?;
-    let os = Hosts::start(stage, "os")?;
-    let mirror = available("NATS", Mirror::start(stage));
-    delays(&disk, &os, mirror.as_ref(), rounds.max(20), report)?;
-    rates(&disk, &os, mirror.as_ref(), rounds, report)
+    let contest = |what, durability: &str| -> Result<Contest> {
+        let mirror = available("NATS", Mirror::start(stage, durability == "disk"));
+        Ok(Contest { what, hosts: Hosts::start(stage, durability)?, mirror })
+    };
+    let contests = [contest("forged, durable", "disk")?, contest("forged, `durability = \"os\"`", "os")?];
+    delays(&contests, rounds.max(20), report)?;
+    rates(&contests, rounds, report)
 }
 
 /// Single messages, with nothing else going on; the pairs take turns.
-fn delays(disk: &Hosts, os: &Hosts, mirror: Option<&Mirror>, messages: usize, report: &mut Report) -> Result<()> {
-    let names = ["on the same host", "on the other host"];
+fn delays(contests: &[Contest], messages: usize, report: &mut Report) -> Result<()> {
     let mut pairs = Vec::new();
-    for (name, hosts) in [("forged, durable", disk), ("forged, `durability = \"os\"`", os)] {
-        pairs.push(Pair::new(name, names, hosts.script(0)?, &hosts.script(1)?)?);
-    }
-    if let Some(mirror) = mirror {
-        let names = ["of the stream", "of its mirror at the other server"];
-        let (here, there) = (mirror.script("delay-here", 0)?, mirror.script("delay-there", 1)?);
-        pairs.push(Pair::new(&mirror.name, names, here, &there)?);
+    for Contest { what, hosts, mirror } in contests {
+        if let Some(mirror) = mirror {
+            let names = ["of the stream", "of its mirror at the other server"];
+            let (here, there) = (mirror.script("delay-here", 0)?, mirror.script("delay-there", 1)?);
+            pairs.push(Pair::new(&mirror.name, names, here, &there)?);
+        }
+        let names = ["on the same host", "on the other host"];
+        pairs.push(Pair::new(*what, names, hosts.script(0)?, &hosts.script(1)?)?);
     }
     // These are not counted, so that everything has been used before.
     let uncounted = messages as u64 / 2;
@@ -85,8 +94,8 @@ fn delays(disk: &Hosts, os: &Hosts, mirror: Option<&Mirror>, messages: usize, re
             }
         }
     }
-    // The median at the second server of NATS, which ours are compared with.
-    let of_mirror = mirror.and(pairs.last_mut()).map(|pair| quantile(&mut pair.samples[1], 0.5));
+    // The median at the second server of the NATS before it, which each of ours is compared with.
+    let mut theirs = None;
     for pair in &mut pairs {
         let halves = pair.samples.each_mut().map(|samples| quantile(samples, 0.5));
         let mosts = pair.samples.each_mut().map(|samples| quantile(samples, 0.99));
@@ -94,47 +103,52 @@ fn delays(disk: &Hosts, os: &Hosts, mirror: Option<&Mirror>, messages: usize, re
         let figure = |place: usize| format!("p50 {:.0} µs, p99 {:.0} µs", halves[place] * 1e6, mosts[place] * 1e6);
         report.figure(what(0), figure(0));
         let ratio = halves[1] / halves[0];
-        report.compared(what(1), figure(1), ratio, pair.names[0]);
-        if pair.what.starts_with("forged") {
-            report.goal("at most 2 x", ratio <= 2.0);
+        report.compared(what(1), figure(1), ratio, &format!("the one {}", pair.names[0]));
+        if !pair.what.starts_with("forged") {
+            theirs = Some((pair.what.clone(), halves[1]));
+            continue;
         }
-    }
-    match (of_mirror, pairs.first_mut()) {
-        (Some(theirs), Some(ours)) => {
-            let ours = quantile(&mut ours.samples[1], 0.5);
-            let what = "forged, durable, to a watcher on the other host, beside the mirror";
-            report.compared(what, format!("p50 {:.0} µs", ours * 1e6), ours / theirs, "NATS' mirror");
+        report.goal("at most 2 x", ratio <= 2.0);
+        match theirs.take() {
+            Some((name, theirs)) => {
+                let figure = format!("p50 {:.0} µs", halves[1] * 1e6);
+                report.compared(format!("{}, beside a mirror", what(1)), figure, halves[1] / theirs, &name);
+            }
+            None => report.figure("NATS JetStream, to a watcher of its mirror at the other server", NOT_MEASURED),
         }
-        _ => report.figure("NATS JetStream, to a watcher of its mirror at the other server", NOT_MEASURED),
     }
     Ok(())
 }
 
 /// As many messages as one sender gets to a watcher on the other host, with a window of them under way.
-fn rates(disk: &Hosts, os: &Hosts, mirror: Option<&Mirror>, rounds: usize, report: &mut Report) -> Result<()> {
+fn rates(contests: &[Contest], rounds: usize, report: &mut Report) -> Result<()> {
     let span = Duration::from_millis(10 * rounds as u64).clamp(Duration::from_millis(200), Duration::from_secs(3));
     let turns = if rounds < 100 { 3 } else { 5 };
-    let (mut durable, mut written, mut mirrored) = (Vec::new(), Vec::new(), Vec::new());
+    let mut measured: Vec<[Vec<Rate>; 2]> = contests.iter().map(|_| Default::default()).collect();
     for turn in 0..turns {
-        durable.push(delivered_between(&disk.pipelining_script(0)?, &disk.script(1)?, 1, span)?);
-        written.push(delivered_between(&os.pipelining_script(0)?, &os.script(1)?, 1, span)?);
-        if let Some(mirror) = mirror {
-            let sender = mirror.script(&format!("rate-sender-{turn}"), 0)?;
-            mirrored.push(delivered_between(&sender, &mirror.script(&format!("rate-{turn}"), 1)?, 1, span)?);
+        for (Contest { hosts, mirror, .. }, [ours, theirs]) in contests.iter().zip(&mut measured) {
+            ours.push(delivered_between(&hosts.pipelining_script(0)?, &hosts.script(1)?, 1, span)?);
+            if let Some(mirror) = mirror {
+                let sender = mirror.script(&format!("rate-sender-{turn}"), 0)?;
+                let watcher = mirror.script(&format!("rate-{turn}"), 1)?;
+                theirs.push(delivered_between(&sender, &watcher, 1, span)?);
+            }
         }
     }
     let median = |rates: &[Rate]| quantile(&mut rates.iter().map(|rate| rate.each_second).collect::<Vec<_>>(), 0.5);
     let shown = |rate: f64| format!("{rate:.0} messages/s");
-    let what = |name: &str| format!("relayed to another host, {name}");
-    let theirs = mirror.map(|mirror| (mirror, median(&mirrored)));
-    match theirs {
-        Some((mirror, rate)) => report.figure(what(&format!("{}, mirrored stream", mirror.name)), shown(rate)),
-        None => report.figure(what("NATS, mirrored stream"), NOT_MEASURED),
-    }
-    for (name, rate) in [("forged, `durability = \"os\"`", median(&written)), ("forged, durable", median(&durable))] {
-        match theirs {
-            Some((mirror, theirs)) => report.compared(what(name), shown(rate), rate / theirs, &mirror.name),
-            None => report.figure(what(name), shown(rate)),
+    for (Contest { what, mirror, .. }, [ours, theirs]) in contests.iter().zip(&measured) {
+        let (ours, what) = (median(ours), format!("relayed to the other host, {what}"));
+        match mirror {
+            Some(mirror) => {
+                let theirs = median(theirs);
+                report.figure(format!("relayed to the other server, {}, mirrored", mirror.name), shown(theirs));
+                report.compared(what, shown(ours), ours / theirs, &mirror.name);
+            }
+            None => {
+                report.figure("relayed to the other server, NATS JetStream, mirrored", NOT_MEASURED);
+                report.figure(what, shown(ours));
+            }
         }
     }
     Ok(())

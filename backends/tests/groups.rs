@@ -1,4 +1,4 @@
-//! Appends that come at the same time: one group, one hold of the lock, and for each message its own verdict. Every
+//! Appends and imports that come at the same time: one group, one hold of the lock, and for each message its own verdict. Every
 //! operation of a group fails in turn, panics in turn, and a process ends in front of each.
 
 mod common;
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{ERRORS, Fault, FaultFs, HandClock, Project, Step, all, arrivals, bodies, draft, send};
-use fmail_api::{Appended, Draft, ErrorKind, Result, Store};
+use fmail_api::{Appended, Draft, ErrorKind, Imported, Message, MessageId, Result, Store};
 use fmail_backends::{FilesOptions, FilesStore};
 use futures::executor::block_on;
 
@@ -62,6 +62,16 @@ fn append_together(project: &Project, fault: Fault, drafts: Vec<Draft>) -> (File
 }
 
 fn append_together_to(project: &Project, store: &FilesStore, fs: &FaultFs, drafts: Vec<Draft>) -> Vec<Answer> {
+    together(project, store, fs, drafts.into_iter().map(|draft| move || block_on(store.append(draft))).collect())
+}
+
+/// Runs all of these on the store as one group, in this order.
+fn together<T: Send>(
+    project: &Project,
+    store: &FilesStore,
+    fs: &FaultFs,
+    jobs: Vec<impl FnOnce() -> T + Send>,
+) -> Vec<Option<T>> {
     let lock = File::options().read(true).write(true).open(project.path("lock")).unwrap();
     lock.lock().unwrap();
     let inode = lock.metadata().unwrap().ino();
@@ -70,10 +80,10 @@ fn append_together_to(project: &Project, store: &FilesStore, fs: &FaultFs, draft
     thread::scope(|scope| {
         let count = &count;
         let mut callers = Vec::new();
-        for (number, draft) in drafts.into_iter().enumerate() {
+        for (number, job) in jobs.into_iter().enumerate() {
             callers.push(scope.spawn(move || {
                 let _finished = Finished(count);
-                block_on(store.append(draft))
+                job()
             }));
             let finished = || count.load(Ordering::SeqCst);
             until(|| store.waiting_appends() + finished() > number);
@@ -238,6 +248,71 @@ fn two_drafts_with_one_key_in_a_group_store_one_message() {
     let later: Vec<&Appended> = answers[2..].iter().map(|answer| answer.as_ref().unwrap().as_ref().unwrap()).collect();
     assert_eq!(later.iter().map(|answer| answer.duplicate).collect::<Vec<_>>(), [false, true]);
     assert_eq!(later[1].message.body, "second");
+}
+
+/// Messages of another host: two of them under ids that are taken, by a message that is there and by one of the group; one
+/// that comes twice; and one for two mailboxes.
+fn foreign(project: &Project) -> Vec<Message> {
+    let there = all(&project.store()).into_iter().find(|message| message.body == "before 1").unwrap();
+    let old = |tick: u64, to: &str, number: usize| {
+        let id = MessageId::from_ticks(MessageId::at(there.time).ticks() - 1_000_000 + tick).unwrap();
+        draft(to, &format!("group {number}")).into_message(id, id.time().whole_seconds())
+    };
+    let mut two = old(3, "task", 4);
+    two.more.cc.push("@bob".parse().unwrap());
+    let taken = Message { id: there.id, ..old(9, "task", 1) };
+    vec![old(7, "task", 0), taken, old(7, "@bob", 2), old(5, "build", 3), two, old(5, "build", 3)]
+}
+
+#[allow(clippy::type_complexity)]
+fn import_together(project: &Project, fault: Fault) -> (Arc<FaultFs>, Vec<Option<Result<Imported>>>) {
+    let fs = FaultFs::new(fault);
+    let store = patient_store(project, fs.clone());
+    let messages = foreign(project);
+    let jobs = messages.into_iter().map(|message| {
+        let store = &store;
+        move || block_on(store.import(message))
+    });
+    let answers = together(project, &store, &fs, jobs.collect());
+    (fs, answers)
+}
+
+#[test]
+fn imports_share_a_group_and_have_each_their_own_verdict() {
+    let project = two_messages();
+    let (fs, answers) = import_together(&project, Fault::None);
+    let answers: Vec<Imported> = answers.into_iter().map(|answer| answer.unwrap().unwrap()).collect();
+    assert_eq!([0, 3, 4].map(|number| &answers[number]), [&Imported::New; 3]);
+    assert_eq!(answers[5], Imported::Duplicate);
+    assert!([1, 2].iter().all(|number| matches!(answers[*number], Imported::Relocated(_))), "{answers:?}");
+    assert_eq!(all(&project.store()).len(), 2 + 5);
+    let locks = fs.steps().iter().filter(|step| step.operation == "create" && step.name == "lock").count();
+    assert!(locks <= 2, "those that had to wait for another of their id are a second group, not six");
+}
+
+#[test]
+fn any_operation_of_a_group_of_imports_may_fail() {
+    let steps = import_together(&two_messages(), Fault::None).0.steps().len();
+    for at in 0..steps {
+        let project = two_messages();
+        let (_, answers) = import_together(&project, Fault::Fail(at, common::EIO));
+        let copies = |number: usize| {
+            let found = all(&project.store());
+            bodies(&found).iter().filter(|body| **body == format!("group {number}")).count()
+        };
+        for (number, answer) in answers.iter().enumerate().take(5) {
+            match answer.as_ref().unwrap() {
+                Ok(_) => assert_eq!(copies(number), 1, "step {at}: message {number}"),
+                Err(_) => assert!(copies(number) <= 1, "step {at}: message {number}"),
+            }
+        }
+        // Whoever was told of a failure tries again, and has it once.
+        for message in foreign(&project) {
+            block_on(project.store().import(message)).unwrap();
+        }
+        assert!((0..5).all(|number| copies(number) == 1), "step {at}");
+        assert_eq!(project.names("tmp"), [] as [&str; 0], "step {at}: left in tmp");
+    }
 }
 
 #[test]

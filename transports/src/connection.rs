@@ -47,6 +47,9 @@ impl Default for Limits {
 /// How much of a stream is put together before it is written.
 const WRITE_BYTES: usize = 64 * 1024;
 
+/// How many bytes of requests one connection has under way at most, after `hello`.
+const UNDER_WAY: usize = 16 * 1024 * 1024;
+
 /// Finds the project that a request means.
 #[async_trait]
 pub trait Route: Send + Sync {
@@ -167,6 +170,9 @@ where
     /// Several requests at a time.
     async fn run_many(mut self, mut shutdown: watch::Receiver<bool>) -> io::Result<()> {
         let places = Arc::new(Semaphore::new(self.peer.service.limits.requests));
+        // A line of any length is read; many long ones wait for each other.
+        let most = UNDER_WAY.max(self.peer.service.limits.line_bytes);
+        let bytes = Arc::new(Semaphore::new(most));
         let mut running: JoinSet<io::Result<()>> = JoinSet::new();
         loop {
             // A peer that asks for more than it may waits: its lines stay where they are.
@@ -179,12 +185,17 @@ where
                 Some(Ok(Err(error))) = running.join_next(), if !running.is_empty() => return Err(error),
             };
             let Some(line) = line else { break };
+            let length = if let Line::Whole(line) = &line { line.len().min(most) } else { 0 };
+            let room = tokio::select! {
+                room = bytes.clone().acquire_many_owned(u32::try_from(length).unwrap_or(u32::MAX)) => room,
+                Some(Ok(Err(error))) = running.join_next(), if !running.is_empty() => return Err(error),
+            };
             let Some(incoming) = self.peer.understood(line).await? else { break };
             let Some((req_id, call)) = self.peer.accepted(incoming).await? else { continue };
             let peer = self.peer.clone();
             running.spawn(async move {
                 let done = peer.run_and_answer(call, req_id.as_ref()).await;
-                drop(place);
+                drop((place, room));
                 done
             });
         }

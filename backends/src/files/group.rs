@@ -93,9 +93,14 @@ impl Session {
             };
         }
         let crew = self.crew(group);
-        let mut changes = writing.changes()?;
         let mut above = MessageId::MIN;
-        loop {
+        let mut again = false;
+        while group.iter().any(|member| member.verdict.is_none()) {
+            // What the last round could not clean up is settled before its names are used again.
+            if std::mem::replace(&mut again, true) {
+                self.settle(&top, &writing)?;
+            }
+            let mut changes = writing.changes()?;
             let (numbers, messages) = self.with_ids(&writing, &mut changes, group, above)?;
             let (Some(first), Some(last)) = (numbers.first(), messages.last()) else { return Ok(()) };
             if !group[*first].keeps_id {
@@ -111,6 +116,7 @@ impl Session {
                 group[number].keeps_id = false;
             }
         }
+        Ok(())
     }
 
     /// What is stored already of a message: the first with its key, or what was imported before. Whether an import keeps its

@@ -104,6 +104,12 @@ impl Operations {
         Ok(record.and_then(|record| graves_of(&record.value).remove(identity)))
     }
 
+    /// Whether another message that was born with this id was deleted here.
+    pub(crate) async fn is_grave(&self, id: MessageId) -> Result<bool> {
+        let record = self.store.get(&RecordKey::tombstones(&id.day())).await?;
+        Ok(record.is_some_and(|record| graves_of(&record.value).keys().any(|buried| buried.origin == id)))
+    }
+
     /// Forgets what agents did with messages that are all gone. Asked at the beginning of a sweep: what this sweep
     /// removes is forgotten by the next.
     pub(super) async fn forget_states(&self, before: Timestamp) -> Result<()> {

@@ -1,6 +1,8 @@
 //! `import`: a message that another host has given its id.
 
-use fmail_api::{ImportRequest, Imported, Message, REPLY_HASH, RefusedReason, Result, THREAD_HASH, check_size};
+use fmail_api::{
+    ImportRequest, Imported, Message, MessageId, REPLY_HASH, RefusedReason, Result, THREAD_HASH, check_size,
+};
 
 use crate::Operations;
 
@@ -26,6 +28,13 @@ impl Operations {
         }
         if self.grave(&identity).await?.is_some() {
             return Ok(refused(&message, RefusedReason::Deleted));
+        }
+        if self.is_grave(message.id).await? {
+            // Another message had this id here and was deleted. What agents did with that one, and what answers it, still
+            // goes by the id: the newcomer would be deleted with it. An id that no clock has reached makes the store give
+            // a new one.
+            message.origin_id = Some(message.id);
+            message.id = MessageId::MAX;
         }
         self.exchange.localise(&mut message).await?;
         fit(&mut message, self.store.capabilities().max_message_bytes);

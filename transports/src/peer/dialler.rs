@@ -79,32 +79,26 @@ enum Again {
 impl Dialler {
     /// Dials, works, and dials again, for as long as it is polled.
     pub async fn keep(mut self) {
+        let mut again = Again::Now;
         loop {
             // Counted from here until somebody is there to take it, over as many attempts as that takes.
             let mut waiting = self.count_waiting();
             let dialled = loop {
+                let attempt = async {
+                    self.pause(again).await;
+                    self.dial().await
+                };
                 let attempt = tokio::select! {
-                    attempt = self.dial() => attempt,
+                    attempt = attempt => attempt,
                     () = &mut waiting => continue,
                 };
                 match attempt {
                     Ok(dialled) => break dialled,
-                    Err(error) => {
-                        let again = self.failed(&error);
-                        tokio::select! {
-                            () = self.pause(again) => {}
-                            () = &mut waiting => {}
-                        }
-                    }
+                    Err(error) => again = self.failed(&error),
                 }
             };
             drop(waiting);
-            let again = self.work(dialled).await;
-            let mut waiting = self.count_waiting();
-            tokio::select! {
-                () = self.pause(again) => {}
-                () = &mut waiting => {}
-            }
+            again = self.work(dialled).await;
         }
     }
 

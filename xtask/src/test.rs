@@ -39,6 +39,7 @@ impl Test {
     /// must be seen, and must not hide what the other thousands say.
     pub fn run(&self) -> Result<()> {
         tools::provide()?;
+        tools::provide_networks();
         // Without the clients, everything else is still worth knowing; their tests say for themselves that they are skipped,
         // and fail where nothing may be skipped.
         let missing = clients::provide().err();

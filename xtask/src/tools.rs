@@ -44,6 +44,16 @@ pub fn provide() -> Result<()> {
         .help(format!("on Debian or Ubuntu: sudo apt-get install {}", packages.join(" "))))
 }
 
+/// What the tests of relaying use where it can be had: network namespaces, and rules that cut them off. Without it they run on
+/// loopback and say so, which is no reason to fail.
+pub fn provide_networks() {
+    for (program, package) in [("ip", "iproute2"), ("nft", "nftables")] {
+        if let Err(error) = obtain(program, &[package], "hosts in networks that fail") {
+            eprintln!("{program} is not there, so that hosts are tested on loopback: {error}");
+        }
+    }
+}
+
 /// Where a program is that only one task needs; installed where that is possible without asking, else nothing.
 pub fn obtain(program: &str, packages: &[&str], why: &str) -> Result<Option<PathBuf>> {
     if find(program).is_none() {

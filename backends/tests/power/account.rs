@@ -11,8 +11,8 @@ use crate::record::Action;
 /// Something that is asked of a store.
 #[derive(Clone)]
 pub enum Deed {
-    Append(Draft),
-    Import(Message),
+    Append(Box<Draft>),
+    Import(Box<Message>),
     /// A durable record, or its deletion.
     Put(RecordKey, Option<Value>),
     Remove(BTreeSet<MessageId>),
@@ -46,8 +46,8 @@ impl Account {
     /// Follows what happens.
     pub fn apply(&mut self, action: &Action) {
         match action {
-            Action::Begun(Deed::Append(draft)) => self.sent.push(draft.clone()),
-            Action::Begun(Deed::Import(message)) => self.imported.push(message.clone()),
+            Action::Begun(Deed::Append(draft)) => self.sent.push(Draft::clone(draft)),
+            Action::Begun(Deed::Import(message)) => self.imported.push(Message::clone(message)),
             Action::Begun(Deed::Put(key, value)) => {
                 self.records.entry(key.clone()).or_insert_with(|| vec![None]).push(value.clone());
             }

@@ -63,7 +63,7 @@ impl Stage {
 
     /// Appends through a store.
     pub fn append(&self, store: &FilesStore, draft: Draft) -> Result<Arc<Message>> {
-        self.begun(Deed::Append(draft.clone()));
+        self.begun(Deed::Append(Box::new(draft.clone())));
         let appended = block_on(store.append(draft))?;
         if appended.not_durable.is_none() {
             self.answered(Answer::Stored(appended.message.clone()));
@@ -93,7 +93,7 @@ impl Stage {
 
     /// Imports through a store.
     pub fn import(&self, store: &FilesStore, message: Message) -> Result<Imported> {
-        self.begun(Deed::Import(message.clone()));
+        self.begun(Deed::Import(Box::new(message.clone())));
         let imported = block_on(store.import(message.clone()))?;
         let stored = match imported {
             Imported::Relocated(id) => Message { id, origin_id: Some(message.id), ..message },

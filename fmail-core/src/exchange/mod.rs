@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fmail_api::{
     Cursor, Error, ErrorKind, Event, Identity, Message, MessageId, NodeId, Order, Place, Query, RecordKey, Result,
-    Revision, Since, Store, Timestamp,
+    Revision, Selection, Since, Store, Timestamp,
 };
 use futures::StreamExt;
 
@@ -174,8 +174,11 @@ impl Exchange {
         Ok(())
     }
 
-    /// What was deleted may still stand in the inventory, if it was deleted by another process.
+    /// What was deleted may still stand in the inventory, if it was deleted by another process. A process that was killed
+    /// behind the grave and before the removal left it in the store too: no other host would name that grave again, so it is
+    /// removed here.
     async fn leave_out_graves(&self) -> Result<()> {
+        let mut left = Vec::new();
         let mut records = self.store.list("tombstones").await?;
         while let Some(record) = records.next().await {
             // One that cannot be read is told by who lists it; what it names is found to be gone when it is fetched.
@@ -190,9 +193,34 @@ impl Exchange {
                     Some(time) => Some(Place { time, origin: identity.origin, hash: identity.hash }),
                     None => known.inventory.place(&identity),
                 };
-                place.iter().for_each(|place| known.inventory.remove(place));
+                let Some(place) = place else { continue };
+                if known.inventory.contains(&place) {
+                    left.push((identity, known.inventory.local(&place)));
+                    known.inventory.remove(&place);
+                }
             }
             known.graves.insert(record.key, record.revision);
+        }
+        self.remove_buried(left).await
+    }
+
+    /// Removes messages that have a grave and are still stored. What stands in a topic was never deleted that way.
+    async fn remove_buried(&self, left: Vec<(Identity, MessageId)>) -> Result<()> {
+        let mut ids = BTreeSet::new();
+        for (identity, id) in left {
+            let buried = |message: &Arc<Message>| {
+                message.identity() == identity && message.targets().iter().all(|target| target.agent().is_some())
+            };
+            if self.stored(id).await?.iter().any(buried) {
+                ids.insert(id);
+            }
+        }
+        if ids.is_empty() || !self.store.capabilities().remove {
+            return Ok(());
+        }
+        let mut removed = self.store.remove(Selection { ids, ..Selection::default() }).await?;
+        while let Some(one) = removed.next().await {
+            one?;
         }
         Ok(())
     }

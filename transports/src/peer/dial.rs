@@ -27,8 +27,23 @@ const STRANGERS_LINE: usize = 64 * 1024;
 pub enum Dialled {
     /// It knows `hello`, and many requests at a time.
     Greeted(Arc<Link>, Box<Hello>),
-    /// It knows PROTOCOL.md and nothing else. What it was asked had to be given up, so this is another connection.
-    Plain(PlainConnection),
+    /// It seems to know PROTOCOL.md and nothing else. What it was asked had to be given up, so this is another connection.
+    Plain(PlainConnection, Sign),
+}
+
+/// By what a peer shows that it does not know `hello`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// It said so.
+    Refused,
+    /// It closed the connection. So does one that is ended or cut off at that moment, and a proxy before one that is not there.
+    Closed,
+}
+
+/// What came of a hello.
+enum Greeting {
+    Greeted(Arc<Link>, Box<Hello>),
+    Unknown(Sign),
 }
 
 /// A connection to a peer that knows PROTOCOL.md and nothing else. Nothing was said on it yet.
@@ -61,15 +76,20 @@ impl Dialling<'_> {
             Error::new(ErrorKind::Timeout, text)
         };
         match timeout(self.time, self.greet()).await.map_err(|_| late())?? {
-            Some(greeted) => Ok(greeted),
+            Greeting::Greeted(link, hello) => Ok(Dialled::Greeted(link, hello)),
             // Where a token is wanted, who does not prove it gets nothing.
-            None if self.to.token.is_some() => Err(unproved(address, "does not prove that it knows our token")),
-            None => timeout(self.time, self.connect()).await.map_err(|_| late())?.map(Dialled::Plain),
+            Greeting::Unknown(_) if self.to.token.is_some() => {
+                Err(unproved(address, "does not prove that it knows our token"))
+            }
+            Greeting::Unknown(sign) => {
+                let connection = timeout(self.time, self.connect()).await.map_err(|_| late())??;
+                Ok(Dialled::Plain(connection, sign))
+            }
         }
     }
 
-    /// Says hello; nothing when the peer does not know what that is.
-    async fn greet(&self) -> Result<Option<Dialled>> {
+    /// Says hello, which the peer may not know.
+    async fn greet(&self) -> Result<Greeting> {
         let PlainConnection { mut lines, mut writer } = self.connect().await?;
         let usual = lines.limit(STRANGERS_LINE);
         let answer = match &self.to.token {
@@ -79,16 +99,18 @@ impl Dialling<'_> {
                 say(&mut writer, &line).await?;
                 match hear(&mut lines).await? {
                     Said::Answer(answer) => answer,
-                    Said::Refused(error) if error.kind() == ErrorKind::InvalidRequest => return Ok(None),
+                    Said::Refused(error) if error.kind() == ErrorKind::InvalidRequest => {
+                        return Ok(Greeting::Unknown(Sign::Refused));
+                    }
                     Said::Refused(error) => return Err(self.says(&error)),
-                    Said::Closed => return Ok(None),
+                    Said::Closed => return Ok(Greeting::Unknown(Sign::Closed)),
                 }
             }
         };
         lines.limit(usual);
         let hello = { answer }.remove("hello").and_then(|hello| serde_json::from_value(hello).ok());
         let hello: Hello = hello.ok_or_else(|| Error::invalid("the peer's `hello` cannot be understood"))?;
-        Ok(Some(Dialled::Greeted(Arc::new(Link::new(lines, writer)), Box::new(hello))))
+        Ok(Greeting::Greeted(Arc::new(Link::new(lines, writer)), Box::new(hello)))
     }
 
     async fn connect(&self) -> Result<PlainConnection> {

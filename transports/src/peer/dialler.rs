@@ -11,7 +11,7 @@ use futures::future::{BoxFuture, FutureExt};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::address::PeerAddress;
-use super::dial::{Dialled, Dialling};
+use super::dial::{Dialled, Dialling, Sign};
 use super::end::End;
 use super::link::Link;
 use super::neighbours::Neighbours;
@@ -162,25 +162,36 @@ impl Dialler {
         let (proved, encrypted) = (address.token.is_some() || address.tls.is_some(), address.tls.is_some());
         self.state.protected(proved, encrypted);
         match dialled {
-            Dialled::Plain(connection) => {
-                self.state.introduced(None, None);
+            Dialled::Plain(connection, sign) => {
                 let (asked, since) = (Instant::now(), self.seen.since(&*self.clock));
                 let events = plain::ask(connection, &self.context, since);
-                let events = timeout(self.settings.pace.dead, events).await;
-                self.take_in(asked, events.unwrap_or_else(|_| Err(silent()))).await
-            }
-            Dialled::Greeted(link, hello) => {
-                self.state.introduced(hello.node.clone(), Some(hello.version.clone()));
-                match hello.node.clone().filter(|_| knows_how(&hello)) {
-                    Some(node) => self.exchange(link, node).await,
-                    None => {
-                        let asked = Instant::now();
-                        let there = End { client: link, context: self.context.clone(), run: NodeId::new(0) };
-                        let events = there.relay(Some(self.seen.since(&*self.clock)), None);
-                        let events = timeout(self.settings.pace.dead, events).await;
-                        self.take_in(asked, events.unwrap_or_else(|_| Err(silent()))).await
+                let events = timeout(self.settings.pace.dead, events).await.unwrap_or_else(|_| Err(silent()));
+                if sign == Sign::Closed && events.is_ok() {
+                    // It closed a connection, and answers now: perhaps it had only been started, or cut off. A host that is
+                    // taken for a plain peer gives its messages without what its replies mean.
+                    match self.dial().await {
+                        Ok(Dialled::Greeted(link, hello)) => return self.greeted(link, &hello).await,
+                        Ok(Dialled::Plain(..)) => {}
+                        Err(error) => return self.failed(&error),
                     }
                 }
+                self.state.introduced(None, None);
+                self.take_in(asked, events).await
+            }
+            Dialled::Greeted(link, hello) => self.greeted(link, &hello).await,
+        }
+    }
+
+    async fn greeted(&mut self, link: Arc<Link>, hello: &Hello) -> Again {
+        self.state.introduced(hello.node.clone(), Some(hello.version.clone()));
+        match hello.node.clone().filter(|_| knows_how(hello)) {
+            Some(node) => self.exchange(link, node).await,
+            None => {
+                let asked = Instant::now();
+                let there = End { client: link, context: self.context.clone(), run: NodeId::new(0) };
+                let events = there.relay(Some(self.seen.since(&*self.clock)), None);
+                let events = timeout(self.settings.pace.dead, events).await;
+                self.take_in(asked, events.unwrap_or_else(|_| Err(silent()))).await
             }
         }
     }

@@ -182,15 +182,33 @@ impl Session {
     async fn ask_for_life(&self) -> Error {
         loop {
             let asked = Instant::now();
-            match timeout(self.pace.dead, self.there.hello(&self.node)).await {
-                Ok(Ok(hello)) if hello.node.as_ref().is_some_and(|node| node.run == self.there.run) => {
+            match self.still_hears(self.there.hello(&self.node)).await {
+                Some(Ok(hello)) if hello.node.as_ref().is_some_and(|node| node.run == self.there.run) => {
                     self.state.answered(asked.elapsed());
                 }
-                Ok(Ok(_)) => return Error::new(ErrorKind::Unavailable, "another daemon answers there now"),
-                Ok(Err(error)) => return error,
-                Err(_) => return self.silent(),
+                Some(Ok(_)) => return Error::new(ErrorKind::Unavailable, "another daemon answers there now"),
+                Some(Err(error)) => return error,
+                None => return self.silent(),
             }
             sleep(self.pace.ping).await;
+        }
+    }
+
+    /// Waits for an answer as long as anything comes; nothing when the peer has been silent. An answer stands in line behind
+    /// the messages that were asked for, and they come as fast as they can be stored here.
+    async fn still_hears<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(answer);
+        let traffic = self.state.traffic();
+        let mut heard = traffic.received.load(Ordering::Relaxed);
+        loop {
+            if let Ok(answer) = timeout(self.pace.dead, &mut answer).await {
+                return Some(answer);
+            }
+            let now = traffic.received.load(Ordering::Relaxed);
+            if now == heard {
+                return None;
+            }
+            heard = now;
         }
     }
 

@@ -8,6 +8,7 @@ mod latency;
 mod mail;
 mod mcp;
 mod plugins;
+mod relay;
 mod report;
 mod scale;
 mod send;
@@ -20,7 +21,7 @@ use fmail_api::Result;
 use report::{Report, Section};
 use stage::Stage;
 
-/// Measure sending, watching, scale, mail, the daemon, plugins and MCP, with ratios
+/// Measure sending, watching, scale, mail, the daemon, plugins, MCP and relaying, with ratios
 #[derive(Debug, clap::Args)]
 pub struct Bench {
     /// How often each thing is measured
@@ -41,6 +42,9 @@ pub struct Bench {
     /// Only MCP: agents that write to each other all at once, beside the raw protocol
     #[arg(long, conflicts_with_all = ["daemon", "mail", "plugins", "rounds"])]
     mcp: bool,
+    /// Only relaying: from a send on one host to a watcher on another, beside NATS
+    #[arg(long, conflicts_with_all = ["daemon", "mail", "plugins", "mcp"])]
+    relay: bool,
     /// Measure what the tests use, without optimisation: to see whether the measurement works
     #[arg(long, hide = true, conflicts_with = "write")]
     unoptimised: bool,
@@ -58,6 +62,9 @@ impl Bench {
         }
         if self.mcp {
             return self.mcp();
+        }
+        if self.relay {
+            return self.relay(rounds);
         }
         let stage = Stage::set()?;
         let mut report = Report::default();
@@ -86,6 +93,15 @@ impl Bench {
         let text = report.text(&stage, turns);
         print!("{text}");
         if self.write { report::write(&text, Section::Mcp) } else { Ok(()) }
+    }
+
+    fn relay(&self, rounds: usize) -> Result<()> {
+        let stage = if self.unoptimised { Stage::set_unoptimised()? } else { Stage::set()? };
+        let mut report = Report::default();
+        relay::measure(&stage, rounds, &mut report)?;
+        let text = report.text(&stage, rounds);
+        print!("{text}");
+        if self.write { report::write(&text, Section::Relay) } else { Ok(()) }
     }
 
     fn plugins(&self, rounds: usize) -> Result<()> {

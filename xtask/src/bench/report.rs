@@ -138,6 +138,8 @@ pub enum Section {
     Plugins,
     /// Agents on MCP.
     Mcp,
+    /// From host to host.
+    Relay,
 }
 
 impl Section {
@@ -146,6 +148,7 @@ impl Section {
             Section::Main => "<!-- written by `cargo xtask bench --write` -->\n",
             Section::Plugins => "<!-- written by `cargo xtask bench --plugins --write` -->\n",
             Section::Mcp => "<!-- written by `cargo xtask bench --mcp --write` -->\n",
+            Section::Relay => "<!-- written by `cargo xtask bench --relay --write` -->\n",
         }
     }
 }

@@ -271,6 +271,24 @@ fn what_was_deleted_on_one_host_goes_on_the_other() {
     assert_eq!((count.total, count.unread), (0, 0));
 }
 
+/// As a daemon leaves it that is killed behind the grave and before the removal; the topic's message has a grave that nobody dug.
+#[test]
+fn what_was_buried_and_not_removed_is_removed_by_the_next_look() {
+    let one = host(1);
+    let direct = one.send("alice", "@bob", "secret").message;
+    let topic = one.send("alice", "task", "public").message;
+    let name = |message: &fmail_api::Message| {
+        let identity = message.identity();
+        format!("{}/{}", identity.origin, identity.hash)
+    };
+    let graves = json!({name(&direct): {"deleted": direct.time}, name(&topic): {"deleted": topic.time}});
+    let key = fmail_api::RecordKey::tombstones(&direct.id.day());
+    block_on(fmail_api::Store::put(&*one.store, &key, fmail_api::Expect::Absent, graves, true)).unwrap();
+    one.places();
+    let log = one.call("bob", Request::Log(fmail_api::LogRequest::default())).unwrap();
+    assert_eq!(crate::testing::bodies(&crate::testing::take(log, usize::MAX)), ["public"]);
+}
+
 #[test]
 fn what_its_two_recipients_deleted_on_two_hosts_goes_on_both() {
     let (one, two) = (host(1), host(2));

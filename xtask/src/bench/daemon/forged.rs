@@ -26,22 +26,32 @@ impl Forged {
 
     /// One request after the other, as PROTOCOL.md has it.
     pub fn script(&self) -> Result<Script> {
-        let send = request(&format!(r#""cmd":"send","to":"{NAME}","body":"{}""#, body()?));
-        Ok(Script {
-            address: self.address.clone(),
-            framing: frame,
-            greeting: None,
-            subscription: Some(request(&format!(r#""cmd":"watch","topic":"{NAME}""#))),
-            request: None,
-            publication: Box::new(move |_| send.clone()),
-            acknowledges: true,
-        })
+        script(&self.address)
     }
 
     /// Several requests at a time, which needs a `hello`.
     pub fn pipelining_script(&self) -> Result<Script> {
-        Ok(Script { greeting: Some(request(r#""cmd":"hello""#)), ..self.script()? })
+        pipelining_script(&self.address)
     }
+}
+
+/// One request after the other to a daemon at this address.
+pub fn script(address: &Address) -> Result<Script> {
+    let send = request(&format!(r#""cmd":"send","to":"{NAME}","body":"{}""#, body()?));
+    Ok(Script {
+        address: address.clone(),
+        framing: frame,
+        greeting: None,
+        subscription: Some(request(&format!(r#""cmd":"watch","topic":"{NAME}""#))),
+        request: None,
+        publication: Box::new(move |_| send.clone()),
+        acknowledges: true,
+    })
+}
+
+/// Several requests at a time to it.
+pub fn pipelining_script(address: &Address) -> Result<Script> {
+    Ok(Script { greeting: Some(request(r#""cmd":"hello""#)), ..script(address)? })
 }
 
 fn request(fields: &str) -> Vec<u8> {

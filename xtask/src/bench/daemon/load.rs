@@ -76,8 +76,13 @@ pub fn acknowledged(script: &Script, connections: usize, span: Duration) -> Resu
 /// Deliveries of one sender that does not wait for its acknowledgements to many watchers. Counted until every message is
 /// acknowledged and has reached every watcher.
 pub fn delivered(script: &Script, watchers: usize, span: Duration) -> Result<Rate> {
+    delivered_between(script, script, watchers, span)
+}
+
+/// The same to watchers at another server than the sender's.
+pub fn delivered_between(script: &Script, there: &Script, watchers: usize, span: Duration) -> Result<Rate> {
     let mut sender = Peer::sender(script)?;
-    let mut watchers = (0..watchers).map(|_| Peer::watcher(script)).collect::<Result<Vec<_>>>()?;
+    let mut watchers = (0..watchers).map(|_| Peer::watcher(there)).collect::<Result<Vec<_>>>()?;
     let mut phase = |span: Duration| -> Result<Rate> {
         let (watch, mut sent, mut acknowledged) = (Stopwatch::start(), 0, 0);
         let mut arrived = vec![0; watchers.len()];

@@ -2,10 +2,10 @@
 
 mod delay;
 mod fanout;
-mod forged;
+pub(super) mod forged;
 pub(super) mod load;
-mod message;
-mod nats;
+pub(super) mod message;
+pub(super) mod nats;
 pub(super) mod peer;
 pub(super) mod process;
 mod redis;
@@ -30,10 +30,10 @@ struct Servers {
 }
 
 /// What a row shows for a server that is not there.
-const NOT_MEASURED: &str = "not measured";
+pub(super) const NOT_MEASURED: &str = "not measured";
 
 /// A server of others, or the reason why it is left out. Not in the table: it is about this machine.
-fn available<T>(name: &str, started: Result<T>) -> Option<T> {
+pub(super) fn available<T>(name: &str, started: Result<T>) -> Option<T> {
     started.inspect_err(|error| eprintln!("{name} is not measured: {error}")).ok()
 }
 

@@ -49,7 +49,7 @@ impl Nats {
 }
 
 /// The server on the search path, or the one from PyPI, kept beside what is built.
-fn program() -> Result<PathBuf> {
+pub fn program() -> Result<PathBuf> {
     if let Some(program) = tools::find("nats-server") {
         return Ok(program);
     }
@@ -66,7 +66,7 @@ fn program() -> Result<PathBuf> {
 }
 
 /// A port that nobody has now. Somebody may take it before the server does; then the server says so.
-fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())

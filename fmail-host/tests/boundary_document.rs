@@ -105,6 +105,9 @@ fn is_within(example: &Value, read: &Value) -> bool {
             Some(other) => is_within(value, other),
             None => [json!(null), json!([]), json!(false)].contains(value),
         }),
+        (Value::Array(example), Value::Array(read)) => {
+            example.len() == read.len() && example.iter().zip(read).all(|(example, read)| is_within(example, read))
+        }
         (example, read) => example == read,
     }
 }

@@ -70,7 +70,9 @@ pub(super) struct Reservation<'a> {
 pub(super) struct Taken {
     granted: Vec<Value>,
     conflicts: Vec<Value>,
-    sentence: String,
+    /// What was not granted, in words. What another host holds is granted all the same: between hosts conflicts are shown,
+    /// not prevented.
+    refused: Option<String>,
 }
 
 impl Reservation<'_> {
@@ -94,9 +96,11 @@ impl Reservation<'_> {
         let conflicts: Vec<LeaseConflict> = taken(&mut answer, "conflicts")?;
         let holders = conflicts.iter().flat_map(|conflict| &conflict.holders).map(|lease| &lease.agent);
         let names = Directory::of(project, holders).await?;
+        let is_granted = |conflict: &&LeaseConflict| granted.iter().any(|lease| lease.pattern == conflict.path);
+        let refused: Vec<&LeaseConflict> = conflicts.iter().filter(|conflict| !is_granted(conflict)).collect();
         Ok(Taken {
             granted: granted.iter().map(grant).collect(),
-            sentence: sentence(&granted, &conflicts, &names),
+            refused: (!refused.is_empty()).then(|| sentence(&granted, &refused, &names)),
             conflicts: conflicts.iter().map(|conflict| in_the_way(conflict, &names)).collect(),
         })
     }
@@ -110,8 +114,8 @@ impl Taken {
 
     /// That somebody is in the way, if anybody is.
     pub(super) fn conflict(&self) -> Option<Failure> {
-        (!self.conflicts.is_empty()).then(|| {
-            Failure::new(Kind::FileReservationConflict, self.sentence.clone())
+        self.refused.as_ref().map(|sentence| {
+            Failure::new(Kind::FileReservationConflict, sentence.clone())
                 .with("granted", self.granted.len())
                 .with("conflicts", json!(self.conflicts))
         })
@@ -160,8 +164,8 @@ fn in_the_way(conflict: &LeaseConflict, names: &Directory) -> Value {
     row
 }
 
-fn sentence(granted: &[Lease], conflicts: &[LeaseConflict], names: &Directory) -> String {
-    let held = conflicts.iter().map(|conflict| {
+fn sentence(granted: &[Lease], refused: &[&LeaseConflict], names: &Directory) -> String {
+    let held = refused.iter().map(|conflict| {
         let holders = conflict.holders.iter().map(|lease| {
             format!("{} holds '{}' until {}", names.shown(&lease.agent), shown(&lease.pattern), ids::time(lease.until))
         });

@@ -1,5 +1,6 @@
 //! Reservations: what is granted, and what is in the way.
 
+use fmail_api::{Records, RecordsRequest, Request, Response, SharedRecord};
 use serde_json::{Value, json};
 
 use crate::client::{Client, PROJECT, on_each_store};
@@ -117,4 +118,24 @@ fn a_reservation_is_extended_renewed_and_given_back() {
         client.call("release_file_reservations", named(json!({"file_reservation_ids": [first["granted"][0]["id"]]})));
     assert_eq!(ids["released"], 1);
     assert_eq!(client.call("release_file_reservations", named(json!({})))["released"], 0);
+}
+
+#[test]
+fn what_another_host_holds_is_granted_and_shown() {
+    on_each_store(|client| {
+        client.introduce();
+        let now = client.call("file_reservation_paths", reserve("GreenDog", json!(["docs/x.md"]), json!({})));
+        let until = now["granted"][0]["expires_ts"].clone();
+        let lease = json!({"id": 1, "agent": "eve", "pattern": "src/**", "exclusive": true,
+            "since": "2026-01-10T15:30:00Z", "until": until});
+        let value = json!({"stamp": "2026-01-10T15:30:00Z", "host": "elsewhere", "leases": [lease]});
+        let key = format!("leases/{}", "e".repeat(32)).parse().unwrap();
+        let merge = Request::Records(RecordsRequest::Merge(vec![SharedRecord { key, value }]));
+        let merged = client.beside("peer", merge).unwrap().head;
+        assert!(matches!(merged, Response::Records(Records::Merged { changed: 1, refused: 0 })), "{merged:?}");
+        let alone = json!({"exclusive": true});
+        let taken = client.call("file_reservation_paths", reserve("GreenDog", json!(["src/app.py"]), alone));
+        assert_eq!(taken["granted"][0]["path_pattern"], "src/app.py");
+        assert_eq!(taken["conflicts"][0]["holders"][0]["agent"], "eve");
+    });
 }

@@ -71,7 +71,13 @@ async fn one(stream: TcpStream, config: &Config, host: Host, session: String, en
         .max_message_size(Some(config.max_frame_bytes))
         .max_frame_size(Some(config.max_frame_bytes));
     let shaking = accept_hdr_async_with_config(stream, Doorman(config), Some(limits));
-    let socket = match timeout(PATIENCE, shaking).await {
+    let mut ending = ended.clone();
+    let shaken = tokio::select! {
+        shaken = timeout(PATIENCE, shaking) => shaken,
+        // Who has not said what it wants has nothing under way, and must not hold up the end.
+        _ = ending.wait_for(|ending| *ending) => return,
+    };
+    let socket = match shaken {
         Ok(Ok(socket)) => socket,
         Ok(Err(error)) => return tracing::debug!(%error, "a client was not let in"),
         Err(_) => return tracing::debug!("a client took too long for its handshake"),

@@ -33,6 +33,11 @@ impl Stamps {
         self.0.get(key).map(|(content, _)| *content)
     }
 
+    /// Whether we have said something else since.
+    pub(super) fn is_overtaken(&self, key: &RecordKey, stamp: Timestamp) -> bool {
+        self.0.get(key).is_some_and(|(_, last)| stamp < *last)
+    }
+
     /// Hears from another host what we are to have said. If that was something else, and not before what we say, ours gets
     /// a later stamp. Whether anything changed.
     pub(super) fn hear(&mut self, key: &RecordKey, content: Fingerprint, stamp: Timestamp) -> bool {

@@ -393,3 +393,17 @@ fn records_that_agree_cost_one_comparison() {
     let filled = one.buckets().iter().filter(|bucket| **bucket != Fingerprint::default()).count();
     assert!(filled > 48, "the records are spread over the buckets");
 }
+
+#[test]
+fn what_a_host_said_before_is_no_refusal_when_it_comes_back() {
+    let one = host(1);
+    one.send("alice", "task", "here");
+    let key: RecordKey = format!("agents/{}/alice", NodeId::new(1_001)).parse().unwrap();
+    let before = one.get(vec![key]);
+    assert_eq!(before.len(), 1);
+    one.clock.advance(Duration::from_secs(5));
+    let set = Request::Status(StatusRequest { change: Some(StatusChange::Set("busy".into())) });
+    one.call("alice", set).unwrap();
+    one.total();
+    assert_eq!(one.merge(before), (0, 0));
+}

@@ -77,8 +77,23 @@ fn two_hosts_that_dial_each_other_use_one_link() {
         assert!(Instant::now() < end, "{}\n{}", a.status(), b.status());
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+    let passed = || -> u64 {
+        let dialled = |host: &Relaying, way: &str| -> u64 {
+            let links = host.status()["relays"][0]["links"].clone();
+            links.as_array().unwrap().iter().filter_map(|link| link["counts"][way].as_u64()).sum()
+        };
+        dialled(&a, "bytes_sent") + dialled(&b, "bytes_received")
+    };
+    let (before, large) = (passed(), "x".repeat(100_000));
+    a.send(&large);
+    b.holds(&["from a", "from b", &large]);
+    // What came a second time would have come before this.
+    b.send("and back");
+    a.holds(&["and back", "from a", "from b", &large]);
     a.send("again");
-    b.holds(&["again", "from a", "from b"]);
+    b.holds(&["again", "and back", "from a", "from b", &large]);
+    let passed = passed() - before;
+    assert!((100_000..190_000).contains(&passed), "{passed} bytes\n{}\n{}", a.status(), b.status());
 }
 
 #[test]

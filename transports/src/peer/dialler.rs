@@ -244,7 +244,8 @@ impl Dialler {
                     let Ended::Lost(error) = ended;
                     return self.failed(&error);
                 }
-                () = self.taken_over(&node, &peer) => {}
+                // Dialled anew to stand by: what was asked for on this connection would come on it as long as it is open.
+                () = self.taken_over(&node, &peer) => return Again::Now,
             }
         }
     }

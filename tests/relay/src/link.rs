@@ -90,7 +90,7 @@ impl Link {
         self.faults.send_modify(|faults| *faults = Faults { cuts: faults.cuts, ..Faults::default() });
     }
 
-    /// How many bytes have come out at the other end in a direction.
+    /// How many bytes were passed on in a direction.
     pub fn bytes(&self, direction: Direction) -> u64 {
         self.counts.bytes[direction as usize].load(Relaxed)
     }
@@ -262,8 +262,9 @@ async fn leave(
             Some(left) if left <= bytes.len() as u64 => (&bytes[..left as usize], true),
             _ => (&bytes[..], false),
         };
-        to.write_all(bytes).await?;
+        // Counted first: who has read them may ask at once how many there were.
         link.counts.bytes[direction as usize].fetch_add(bytes.len() as u64, Relaxed);
+        to.write_all(bytes).await?;
         link.spend(direction, bytes.len() as u64);
         if breaks {
             // What was written is to arrive: a reset would take it back from the reader.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use xtask::{bench, ci, clients, fixture, install, test, uninstall};
+use xtask::{bench, ci, clients, fixture, install, test, torture, uninstall};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Tests, installs and measures fmail")]
@@ -22,6 +22,7 @@ enum Task {
     Fixture(fixture::Fixture),
     Clients(clients::Clients),
     Bench(bench::Bench),
+    Torture(torture::Torture),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Task::Fixture(task) => task.run(),
         Task::Clients(task) => task.run(),
         Task::Bench(task) => task.run(),
+        Task::Torture(task) => task.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -32,7 +32,7 @@ impl Effort {
     /// At most this many states at each moment.
     pub fn of(most: usize) -> Effort {
         let seed =
-            std::env::var("FMAIL_POWER_SEED").ok().map(|seed| seed.parse().expect("FMAIL_POWER_SEED is a number"));
+            std::env::var("FMAIL_TEST_SEED").ok().map(|seed| seed.parse().expect("FMAIL_TEST_SEED is a number"));
         Effort { most, seed: seed.unwrap_or(0x5eed_0009) }
     }
 }
@@ -70,7 +70,7 @@ pub fn explore(
         let mut survivor = Survivor { project, account, clock, boot: 100 };
         survivor.check(image.fingerprint().is_multiple_of(2)).map_err(|reason| {
             let (done, seed) = (recording.describe(number), effort.seed);
-            format!("{reason}\npower cut behind {done}\nFMAIL_POWER_SEED={seed} found:\n{}", image.describe())
+            format!("{reason}\npower cut behind {done}\nFMAIL_TEST_SEED={seed} found:\n{}", image.describe())
         })
     })?;
     Ok(found)

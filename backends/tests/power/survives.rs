@@ -7,7 +7,7 @@ fn survives(name: &str) {
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
     let effort = Effort::usual();
     match play(scenario, None, effort) {
-        Ok(states) => println!("{name}: {states} states, seed {}", effort.seed),
+        Ok(states) => println!("{name}: {states} states\ntorture power/cuts seed={} states={states}", effort.seed),
         Err(failure) => panic!("{failure}"),
     }
 }

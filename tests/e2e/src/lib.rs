@@ -25,7 +25,7 @@ pub use daemon::Daemon;
 pub use footprint::Footprint;
 pub use plugins::plugins;
 pub use process::{DEADLINE, Fmail, Output, Running};
-pub use random::{Random, full, pause};
+pub use random::{Random, full, minutes, pause, report, seed};
 pub use sandbox::Sandbox;
 pub use serving::{Interruptions, Sender, Serving, Tally, Watcher, send_the_end, until_the_end};
 pub use tree::{Tree, assert_same, tree};

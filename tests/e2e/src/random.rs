@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 /// A small generator. Its seed is printed, so that a failure can be repeated with `FMAIL_TEST_SEED`.
+#[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
     /// A generator that starts from `FMAIL_TEST_SEED`, or else from `default`.
     pub fn new(default: u64) -> Random {
-        let seed = std::env::var("FMAIL_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(default);
+        let seed = seed(default);
         println!("FMAIL_TEST_SEED={seed}");
-        // Zero is the one state that this generator never leaves.
-        Random(seed.max(1))
+        Random::from(seed)
     }
 
     /// A number below `bound`.
@@ -21,6 +21,18 @@ impl Random {
         self.0 ^= self.0 << 17;
         self.0 % bound
     }
+}
+
+impl From<u64> for Random {
+    fn from(seed: u64) -> Random {
+        // Zero is the one state that this generator never leaves.
+        Random(seed.max(1))
+    }
+}
+
+/// `FMAIL_TEST_SEED`, or else `default`.
+pub fn seed(default: u64) -> u64 {
+    number("FMAIL_TEST_SEED").unwrap_or(default)
 }
 
 /// Waits without sleeping past the moment: the moments that matter are microseconds apart.
@@ -34,4 +46,21 @@ pub fn pause(time: Duration) {
 /// Whether the slow forms are asked for: more kills, more messages, longer runs.
 pub fn full() -> bool {
     std::env::var_os("FMAIL_TEST_FULL").is_some()
+}
+
+/// How long a suite that could go on forever may take, where `FMAIL_TEST_MINUTES` says so.
+pub fn minutes() -> Option<Duration> {
+    number("FMAIL_TEST_MINUTES").map(|minutes| Duration::from_secs(60 * minutes))
+}
+
+/// A number in the environment. One that cannot be understood is no reason to test something else.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, which is no number")))
+}
+
+/// Tells what was done, in a line that `cargo xtask torture` reads and adds up.
+pub fn report(suite: &str, what: &str, seed: u64, counts: &[(&str, u64)]) {
+    let counts: String = counts.iter().map(|(name, count)| format!(" {name}={count}")).collect();
+    println!("torture {suite}/{what} seed={seed}{counts}");
 }

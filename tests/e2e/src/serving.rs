@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
-use crate::checker::{Message, digest};
+use crate::checker::Message;
 use crate::{DEADLINE, Sandbox, Wire};
 
 /// A number that grows, and on which others wait.
@@ -86,13 +86,21 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends until it is acknowledged.
-    pub fn send(&mut self, to: &str, body: Value) -> Message {
+    pub fn send(&mut self, to: &str, body: &Value) -> Message {
+        self.send_to(&[to], body)
+    }
+
+    /// Sends to several mailboxes until it is acknowledged.
+    pub fn send_to(&mut self, to: &[&str], body: &Value) -> Message {
         self.number += 1;
         let key = format!("{}-{}", self.agent, self.number);
-        let request = json!({"cmd": "send", "agent": self.agent, "to": to, "key": key, "body": body});
+        let mut request = json!({"cmd": "send", "agent": self.agent, "to": to[0], "key": key, "body": body});
+        if to.len() > 1 {
+            request["recipients"] = json!(to[1..]);
+        }
         let answer = self.ask(&request);
         let id = answer["id"].as_str().unwrap_or_else(|| panic!("{request}\n{answer}"));
-        Message { id: id.into(), from: self.agent.clone(), to: to.into(), body: digest(&body) }
+        Message::acknowledged(id, &self.agent, to, body)
     }
 
     /// The answer to a request that may be repeated.
@@ -216,22 +224,24 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// The body behind which nothing follows in its mailbox.
-const THE_END: &str = "the end";
-
-/// Sends the last message of each of these mailboxes, so that whoever reads knows that there is nothing more to come.
-pub fn send_the_end(serving: &Serving, mailboxes: &[&str]) -> Vec<Message> {
-    let mut sender = Sender::new(serving, "closer");
-    mailboxes.iter().map(|mailbox| sender.send(mailbox, json!({"mailbox": mailbox, "text": THE_END}))).collect()
+/// Sends the last message of each of these mailboxes on a host, so that whoever reads there knows that nothing more will come.
+pub fn send_the_end(serving: &Serving, host: usize, mailboxes: &[&str]) -> Vec<Message> {
+    let mut sender = Sender::new(serving, &format!("closer-{host}"));
+    mailboxes.iter().map(|mailbox| sender.send(mailbox, &json!({"marker": the_end(host, mailbox)}))).collect()
 }
 
-/// Everything that a watch shows until the end of this mailbox.
-pub fn until_the_end(mailbox: &str, mut next: impl FnMut() -> Value) -> Vec<Message> {
+fn the_end(host: usize, mailbox: &str) -> String {
+    format!("the end of {mailbox} on host {host}")
+}
+
+/// Everything that a watch on a host shows until the end of this mailbox there.
+pub fn until_the_end(host: usize, mailbox: &str, mut next: impl FnMut() -> Value) -> Vec<Message> {
+    let end = the_end(host, mailbox);
     let mut seen = Vec::new();
     loop {
         let message = next();
         seen.push(Message::of(&message).unwrap_or_else(|why| panic!("a message {why}")));
-        if message["body"]["text"] == THE_END && message["to"] == mailbox {
+        if message["body"]["marker"] == end.as_str() {
             return seen;
         }
     }

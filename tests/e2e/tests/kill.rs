@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use fmail_e2e::{Random, Running, Sandbox, full, pause};
+use fmail_e2e::{Random, Running, Sandbox, full, pause, report, seed};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -50,7 +50,8 @@ fn check(sandbox: &Sandbox, acknowledged: &BTreeSet<String>, attempted: &BTreeSe
 #[test]
 fn a_send_may_be_killed_at_any_moment() {
     let kills = if full() { 500 } else { 60 };
-    let mut random = Random::new(0x51d_beef);
+    let seed = seed(0x51d_beef);
+    let mut random = Random::new(seed);
     let sandbox = Sandbox::new();
     let (mut acknowledged, mut attempted) = (BTreeSet::new(), BTreeSet::new());
     let first = "the project is there".to_string();
@@ -106,14 +107,16 @@ fn a_send_may_be_killed_at_any_moment() {
     let seen: BTreeSet<String> = seen.iter().map(|message| message["body"].as_str().unwrap().to_string()).collect();
     assert_eq!(seen.len(), stored, "the watch saw something twice");
     assert_eq!(watch.line_within(Duration::from_millis(300)), None);
+    report("kills", "sends", seed, &[("kills", killed), ("messages", seen.len() as u64)]);
 }
 
 #[test]
 fn a_removal_may_be_killed_at_any_moment() {
-    let mut random = Random::new(0x9c_0001);
+    let seed = seed(0x9c_0001);
+    let mut random = Random::new(seed);
     let rounds = if full() { 60 } else { 10 };
     let sandbox = Sandbox::new();
-    let old = 300;
+    let (old, mut killed) = (300, 0);
     for round in 0..rounds {
         for number in 0..old {
             let place = format!(".fmail/topics/old/20200101-0000{:02}-{number:04}.json", round % 60);
@@ -126,6 +129,7 @@ fn a_removal_may_be_killed_at_any_moment() {
         let delay = Duration::from_micros(random.below(12_000));
         let code = kill_after(sandbox.agent("sender").args(["gc"]).spawn(), delay);
         assert!(matches!(code, None | Some(0)), "round {round} after {delay:?}: {code:?}");
+        killed += u64::from(code.is_none());
         let left = files(&sandbox).len();
         assert_eq!(sandbox.log("reader", &[]).len(), left, "round {round} after {delay:?}");
         sandbox.send("sender", "task", &format!("also kept {round}"));
@@ -134,11 +138,13 @@ fn a_removal_may_be_killed_at_any_moment() {
     assert_eq!(sandbox.log("reader", &[]).len(), 2 * rounds);
     assert_eq!(files(&sandbox).len(), 2 * rounds);
     assert_eq!(sandbox.names(".fmail/tmp"), [] as [&str; 0]);
+    report("kills", "removals", seed, &[("kills", killed)]);
 }
 
 #[test]
 fn a_rebuild_may_be_killed_at_any_moment() {
-    let mut random = Random::new(0x4eb_0001);
+    let seed = seed(0x4eb_0001);
+    let mut random = Random::new(seed);
     let rounds = if full() { 100 } else { 15 };
     let sandbox = Sandbox::new();
     for number in 0..1_000 {
@@ -147,7 +153,7 @@ fn a_rebuild_may_be_killed_at_any_moment() {
             format!(r#"{{"from":"jq","time":"2026-01-01T00:00:00Z","body":"{number}"}}"#),
         );
     }
-    let mut expected = 1_000;
+    let (mut expected, mut killed) = (1_000, 0);
     for round in 0..rounds {
         let _ = std::fs::remove_file(sandbox.store().join("index"));
         let delay = Duration::from_micros(random.below(30_000));
@@ -156,6 +162,7 @@ fn a_rebuild_may_be_killed_at_any_moment() {
         let command = if reads { command.args(["log", "-n", "1"]) } else { command.args(["send", "task", "sent"]) };
         let code = kill_after(command.spawn(), delay);
         assert!(matches!(code, None | Some(0)), "round {round} after {delay:?}: {code:?}");
+        killed += u64::from(code.is_none());
         let on_disk = files(&sandbox).len();
         assert!(on_disk == expected || (!reads && on_disk == expected + 1), "round {round} after {delay:?}");
         assert!(code.is_none() || reads || on_disk == expected + 1, "round {round}: acknowledged and lost");
@@ -165,4 +172,5 @@ fn a_rebuild_may_be_killed_at_any_moment() {
     sandbox.send("sender", "task", "last");
     assert_eq!(sandbox.names(".fmail/tmp"), [] as [&str; 0]);
     assert_eq!(sandbox.log("reader", &[]).len(), expected + 1);
+    report("kills", "rebuilds", seed, &[("kills", killed)]);
 }

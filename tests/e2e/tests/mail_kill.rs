@@ -4,22 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use fmail_e2e::{Sandbox, eventually};
+use fmail_e2e::{Random, Sandbox, eventually, full, report, seed};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 const MESSAGES: usize = 600;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 fn id(number: usize) -> String {
     format!("20260110-1530{:02}-{:04}", number / 100, number % 100)
@@ -92,10 +81,9 @@ fn command(random: &mut Random) -> Vec<String> {
 
 #[test]
 fn a_change_may_be_killed_at_any_moment() {
-    let seed = std::env::var("FMAIL_TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x3a11_b0c5_u64);
-    let kills = if std::env::var_os("FMAIL_TEST_FULL").is_some() { 300 } else { 30 };
-    println!("seed {seed}, {kills} kills");
-    let mut random = Random(seed);
+    let seed = seed(0x3a11_b0c5);
+    let kills = if full() { 300 } else { 30 };
+    let mut random = Random::new(seed);
     let sandbox = Sandbox::new();
     fill(&sandbox);
     sandbox.agent("bob").arg("count").ok();
@@ -145,4 +133,5 @@ fn a_change_may_be_killed_at_any_moment() {
     assert_eq!(sandbox.agent("bob").arg("count").ok().stdout, "0 total, 0 unread for @bob\n");
     assert_eq!(sandbox.names(".fmail/dm/bob").len(), MESSAGES, "no message was lost");
     eventually(60, "nothing is left behind", || (sandbox.names(".fmail/tmp").is_empty()).then_some(()));
+    report("kills", "mail", seed, &[("kills", killed)]);
 }

@@ -1,15 +1,12 @@
 //! The table.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fmail_api::{Error, ErrorKind, Result, Timestamp};
+use fmail_api::{Result, Timestamp};
 
 use super::stage::Stage;
-use crate::cargo;
-use crate::install::doing;
+use crate::document::{self, file_system, kernel};
 
 /// The measurements in the order in which they were made.
 #[derive(Default)]
@@ -112,23 +109,6 @@ pub fn shown_seconds(seconds: f64) -> String {
     format!("{value:.*} {unit}", digits(value))
 }
 
-/// The kernel's version without what a distributor or a host appended to it.
-fn kernel() -> String {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    release.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default().into()
-}
-
-/// The type of the file system that holds a directory: that of the longest mount point above it.
-fn file_system(directory: &Path) -> String {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let mounted = mounts.lines().filter_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        Some((words.next()?, words.next()?))
-    });
-    let above = mounted.filter(|(point, _)| directory.starts_with(point));
-    above.max_by_key(|(point, _)| point.len()).map_or("unknown file system", |(_, kind)| kind).into()
-}
-
 /// A place for a table in docs/benchmarks.md.
 #[derive(Debug, Clone, Copy)]
 pub enum Section {
@@ -153,22 +133,9 @@ impl Section {
     }
 }
 
-const END: &str = "<!-- end -->\n";
-
-/// Puts the table between its marks in docs/benchmarks.md; the rest of the document is written by people.
+/// Puts the table between its marks in docs/benchmarks.md.
 pub fn write(table: &str, section: Section) -> Result<()> {
-    let begin = section.begin();
-    let file = cargo::workspace().join("docs/benchmarks.md");
-    let text = fs::read_to_string(&file).map_err(doing("reading", &file))?;
-    let place = text.split_once(begin).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = place.ok_or_else(|| {
-        Error::new(ErrorKind::Corrupt, format!("{} has no place for the table", file.display())).help(format!(
-            "it goes between the lines `{}` and `{}`",
-            begin.trim_end(),
-            END.trim_end()
-        ))
-    })?;
-    fs::write(&file, format!("{before}{begin}\n{table}\n{END}{after}")).map_err(doing("writing", &file))
+    document::write("docs/benchmarks.md", section.begin(), table)
 }
 
 #[cfg(test)]

@@ -4,53 +4,56 @@ use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fmail_e2e::Sender;
-use fmail_e2e::checker::{Journal, Message, Origin};
+use fmail_e2e::checker::{Account, Message, Origin};
 use serde_json::{Value, json};
 
-use crate::load::Load;
+use crate::load::{Load, journal};
 
 const DAY: u64 = 86_400;
 /// How many outdated messages are planted before each `gc`.
 const PLANTED: u64 = 30;
 
 /// Drops a file into a topic, a few times a second: with an id of its time, or with one of the day before.
-pub fn drop_files(load: &Load) -> Vec<Journal> {
+pub fn drop_files(load: &Load) -> Account {
     let (mut timely, mut dated_back) = (Vec::new(), Vec::new());
     load.repeat(Duration::from_millis(200), |number| {
         let topic = ["task", "build", "status"][number as usize % 3];
         let now = unix_millis();
         if number % 2 == 0 {
             // A little ahead, as of a machine whose clock is: an id there is surely free, and ours follow behind it.
-            let message = message(now + 5_000, now, topic, json!({"by-hand": number}));
+            let message = message(now + 5_000, now, topic, json!({"marker": format!("by hand/{number}")}));
             timely.push(write(load, &message, number % 4 == 0));
         } else {
             let time = now - DAY * 1_000 + number;
-            let message = message(time, time, topic, json!({"dated-back": number}));
+            let message = message(time, time, topic, json!({"marker": format!("dated back/{number}")}));
             dated_back.push(write(load, &message, number % 4 == 1));
         }
     });
-    vec![
-        Journal { origin: Origin::ByHand, sent: timely },
-        Journal { origin: Origin::ByHandDatedBack, sent: dated_back },
-    ]
+    let mut account = journal(&load.sites.near, Origin::ByHand, timely);
+    account.journals.extend(journal(&load.sites.near, Origin::DatedBack, dated_back).journals);
+    account
 }
 
-/// Plants messages that are far too old and has them removed, by a process and by the daemon in turn.
-pub fn plant_and_collect(load: &Load) -> Vec<Journal> {
+/// Plants messages that are far too old and has them removed, by a process and by the daemon in turn, here and on the other host.
+pub fn plant_and_collect(load: &Load) -> Account {
+    let near = &load.sites.near;
     let mut sent = Vec::new();
     load.repeat(Duration::from_secs(4), |number| {
         for planted in 0..PLANTED {
             let time = unix_millis() - 30 * DAY * 1_000 + number * 1_000 + planted;
-            let message = message(time, time, "build", json!({"outdated": [number, planted]}));
+            let message = message(time, time, "build", json!({"marker": format!("outdated/{number}/{planted}")}));
             sent.push(write(load, &message, planted % 2 == 0));
         }
         if number % 2 == 0 {
-            load.sandbox.agent("janitor").arg("gc").ok();
+            near.sandbox.agent("janitor").arg("gc").ok();
         } else {
-            Sender::new(&load.serving, "janitor").ask_for_stream(&json!({"cmd": "gc", "agent": "janitor", "days": 7}));
+            Sender::new(&near.serving, "janitor").ask_for_stream(&json!({"cmd": "gc", "agent": "janitor", "days": 7}));
+        }
+        if number % 3 == 2 {
+            load.sites.far.sandbox.agent("janitor").arg("gc").ok();
         }
     });
-    vec![Journal { origin: Origin::Outdated, sent }]
+    journal(near, Origin::Outdated, sent)
 }
 
 /// A message with an id and a time, both in milliseconds since 1970.
@@ -65,12 +68,13 @@ fn message(id: u64, time: u64, topic: &str, body: Value) -> Value {
 /// Writes a message where it belongs: at once, or so that a reader may meet it half written.
 fn write(load: &Load, message: &Value, at_once: bool) -> Message {
     let described = Message::of(message).expect("made above");
-    let place = load.sandbox.store().join("topics").join(&described.to).join(format!("{}.json", described.id));
+    let sandbox = &load.sites.near.sandbox;
+    let place = sandbox.store().join("topics").join(&described.to[0]).join(format!("{}.json", described.id));
     fs::create_dir_all(place.parent().expect("a topic")).expect("own directory");
     assert!(!place.exists(), "{} is taken", place.display());
     let text = message.to_string();
     if at_once {
-        let outside = load.sandbox.outside().join(&described.id);
+        let outside = sandbox.outside().join(&described.id);
         fs::write(&outside, text).and_then(|()| fs::rename(outside, place)).expect("own directory");
     } else {
         let (first, rest) = text.split_at(text.len() / 2);

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use fmail_e2e::checker::{Journal, Message, Origin, digest};
-use fmail_e2e::{Sandbox, Sender, Serving, Tally};
+use fmail_e2e::checker::{Account, Journal, Message, Origin};
+use fmail_e2e::{Sender, Tally};
 use serde_json::json;
 
-use crate::{MAILBOXES, by_hand};
+use crate::sites::{Site, Sites};
+use crate::{MAILBOXES, by_hand, mail};
 
-/// How many senders have a connection of their own.
-const CONNECTED: usize = 4;
+/// How many senders have a connection of their own on the first host, and on the second.
+const CONNECTED: [usize; 2] = [4, 2];
 /// How many watches stop reading when they are told to.
 pub const SLOW: u64 = 2;
 
@@ -28,8 +29,7 @@ const FLOOD: &Pace = &Pace { pause: Duration::ZERO, size: 1_500 };
 
 /// What all who take part share.
 pub struct Load<'a> {
-    pub sandbox: &'a Sandbox,
-    pub serving: Serving,
+    pub sites: &'a Sites,
     /// How many bytes were acknowledged over sockets.
     pub bytes: Tally,
     /// How many messages were.
@@ -45,10 +45,9 @@ pub struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    pub fn new(sandbox: &'a Sandbox) -> Load<'a> {
+    pub fn new(sites: &'a Sites) -> Load<'a> {
         Load {
-            sandbox,
-            serving: Serving::new(sandbox),
+            sites,
             bytes: Tally::default(),
             messages: Tally::default(),
             holds: AtomicU64::new(0),
@@ -110,36 +109,53 @@ impl<'a> Load<'a> {
         End(&self.over)
     }
 
-    /// A sender with a connection, which it takes up again whenever it is lost.
-    fn connected(&self, name: usize) -> Vec<Journal> {
-        let mut sender = Sender::new(&self.serving, &format!("connected-{name}"));
+    /// A sender with a connection, which it takes up again whenever it is lost. Those of the first host change their pace.
+    fn connected(&self, site: &Site, name: usize) -> Account {
+        let agent = format!("connected-{}-{name}", site.host);
+        let mut sender = Sender::new(&site.serving, &agent);
         let mut sent = Vec::new();
-        let pace = || *self.pace.read().expect("nobody panics");
+        let pace = || if site.host == 0 { *self.pace.read().expect("nobody panics") } else { USUAL };
         let pause = || pace().pause;
         self.repeat_at(pause, |number| {
-            let to = MAILBOXES[(name + number as usize) % MAILBOXES.len()];
             let size = pace().size;
-            let body = json!({"connected": name, "number": number, "fill": "x".repeat(size)});
-            sent.push(sender.send(to, body));
-            self.bytes.add(size as u64);
-            self.messages.add(1);
+            let body = json!({"fill": "x".repeat(size), "marker": format!("{agent}/{number}")});
+            sent.push(sender.send_to(&mailboxes(name, number), &body));
+            if site.host == 0 {
+                self.bytes.add(size as u64);
+                self.messages.add(1);
+            }
         });
-        vec![Journal { origin: Origin::Acknowledged, sent }]
+        journal(site, Origin::Acknowledged, sent)
     }
 
     /// An agent that runs `fmail send`, through the daemon when there is one or always without it.
-    fn process(&self, agent: &str, transports: &str) -> Vec<Journal> {
+    fn process(&self, site: &Site, agent: &str, transports: &str) -> Account {
+        let agent = format!("{agent}-{}", site.host);
         let mut sent = Vec::new();
         self.repeat(Duration::from_millis(300), |number| {
-            let to = MAILBOXES[number as usize % MAILBOXES.len()];
-            let body = json!({"process": agent, "number": number});
-            let command = self.sandbox.agent(agent).env("FMAIL_TRANSPORTS", transports);
-            let output = command.args(["send", to, &body.to_string()]).ok();
-            let id = output.stdout.trim_end().to_string();
-            sent.push(Message { id, from: agent.into(), to: to.into(), body: digest(&body) });
+            let to = mailboxes(3, number);
+            let body = json!({"marker": format!("{agent}/{number}")});
+            let command = site.sandbox.agent(&agent).env("FMAIL_TRANSPORTS", transports);
+            let output = command.args(["send", &to.join(","), &body.to_string()]).ok();
+            sent.push(Message::acknowledged(output.stdout.trim_end(), &agent, &to, &body));
         });
-        vec![Journal { origin: Origin::Acknowledged, sent }]
+        journal(site, Origin::Acknowledged, sent)
     }
+}
+
+/// Whom a message is for: one mailbox, and of every fifth message two or three.
+fn mailboxes(name: usize, number: u64) -> Vec<&'static str> {
+    let at = |offset: usize| MAILBOXES[(name + number as usize + offset) % MAILBOXES.len()];
+    match number % 10 {
+        4 => vec![at(0), at(1)],
+        9 => vec![at(0), at(1), at(4)],
+        _ => vec![at(0)],
+    }
+}
+
+/// The account of somebody who sent.
+pub fn journal(site: &Site, origin: Origin, sent: Vec<Message>) -> Account {
+    Account { journals: vec![Journal { host: site.host, origin, sent }], ..Account::default() }
 }
 
 /// Ends the load when it is dropped.
@@ -151,15 +167,21 @@ impl Drop for End<'_> {
     }
 }
 
-/// Starts everybody who sends. Each gives its journals when it is over.
+/// Starts everybody who sends, reads mail or removes. Each gives an account when it is over.
 pub fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     load: &'scope Load,
-) -> Vec<ScopedJoinHandle<'scope, Vec<Journal>>> {
-    let mut senders: Vec<_> = (0..CONNECTED).map(|name| scope.spawn(move || load.connected(name))).collect();
-    senders.push(scope.spawn(|| load.process("process", "unix")));
-    senders.push(scope.spawn(|| load.process("standalone", "")));
-    senders.push(scope.spawn(|| by_hand::drop_files(load)));
-    senders.push(scope.spawn(|| by_hand::plant_and_collect(load)));
-    senders
+) -> Vec<ScopedJoinHandle<'scope, Account>> {
+    let mut working = Vec::new();
+    for site in load.sites.both() {
+        for name in 0..CONNECTED[site.host] {
+            working.push(scope.spawn(move || load.connected(site, name)));
+        }
+        working.push(scope.spawn(move || load.process(site, "process", "unix")));
+        working.push(scope.spawn(move || load.process(site, "standalone", "")));
+        working.push(scope.spawn(move || mail::work(load, site)));
+    }
+    working.push(scope.spawn(|| by_hand::drop_files(load)));
+    working.push(scope.spawn(|| by_hand::plant_and_collect(load)));
+    working
 }

@@ -165,6 +165,7 @@ fn any_operation_of_a_group_may_fail() {
     println!("{} operations", steps.len());
     let locked = steps.iter().rposition(|step| step.operation == "lock").unwrap();
     let last_link = steps.iter().rposition(|step| step.operation == "link").unwrap();
+    let mut points = 0;
     for (number, step) in steps.iter().enumerate() {
         for errno in ERRORS {
             for torn in [false, true] {
@@ -193,14 +194,17 @@ fn any_operation_of_a_group_may_fail() {
                     assert!(uncertain.is_empty(), "{what}: {answers:?}");
                 }
                 check(&project, Some(&store), &answers, true, &what);
+                points += 1;
             }
         }
     }
+    println!("torture faults/groups fault_points={points}");
 }
 
 #[test]
 fn a_process_may_end_in_front_of_any_operation_of_a_group() {
     let steps = steps_of_five();
+    let mut points = 0;
     for (number, step) in steps.iter().enumerate() {
         for fault in [Fault::Stop(number), Fault::StopWithin(number)] {
             if matches!(fault, Fault::StopWithin(_)) && step.operation != "write_at" {
@@ -211,8 +215,10 @@ fn a_process_may_end_in_front_of_any_operation_of_a_group() {
             let (store, _, answers) = append_together(&project, fault, five());
             drop(store);
             check(&project, None, &answers, false, &what);
+            points += 1;
         }
     }
+    println!("torture faults/group-ends fault_points={points}");
 }
 
 #[test]

@@ -69,7 +69,9 @@ impl Sieve {
             None | Some(Since::Time(_)) => (0, None),
             Some(Since::Cursor(cursor)) => match Position::parse(cursor)? {
                 Position::START => (0, None),
-                position if position.epoch == index.epoch && position.slot <= state.committed => (position.slot, None),
+                position if position.epoch == index.epoch && position.slot <= state.committed => {
+                    (index.last_part(state, position.slot)?, None)
+                }
                 _ => return Err(expired()),
             },
             Some(Since::Id(id)) => {

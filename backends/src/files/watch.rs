@@ -78,9 +78,11 @@ impl Session {
         if position.epoch != 0 {
             let top = self.top()?.ok_or_else(expired)?;
             let current = self.index(&top)?;
-            if current.epoch != position.epoch || position.slot > current.state()?.committed {
+            let state = current.state()?;
+            if current.epoch != position.epoch || position.slot > state.committed {
                 return Err(expired());
             }
+            position.slot = current.last_part(&state, position.slot)?;
             index = Some(current);
         } else {
             position = Position::START;

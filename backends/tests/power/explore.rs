@@ -31,8 +31,7 @@ impl Effort {
 
     /// At most this many states at each moment.
     pub fn of(most: usize) -> Effort {
-        let seed =
-            std::env::var("FMAIL_TEST_SEED").ok().map(|seed| seed.parse().expect("FMAIL_TEST_SEED is a number"));
+        let seed = std::env::var("FMAIL_TEST_SEED").ok().map(|seed| seed.parse().expect("FMAIL_TEST_SEED is a number"));
         Effort { most, seed: seed.unwrap_or(0x5eed_0009) }
     }
 }

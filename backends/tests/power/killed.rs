@@ -109,7 +109,10 @@ impl Succession {
 fn survives(name: &str) {
     let succession = SUCCESSIONS.iter().find(|succession| succession.name == name).unwrap();
     match succession.explore(None) {
-        Ok(states) => println!("behind a kill, {name}: {states} states\ntorture power/kills seed={} states={states}", Effort::of(0).seed),
+        Ok(states) => println!(
+            "behind a kill, {name}: {states} states\ntorture power/kills seed={} states={states}",
+            Effort::of(0).seed
+        ),
         Err(failure) => panic!("{failure}"),
     }
 }

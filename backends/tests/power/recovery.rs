@@ -33,7 +33,7 @@ fn survives_twice(name: &str) {
             panic!("{name}, second power cut: {failure}\nbehind the first one there was:\n{}", image.describe())
         });
     }
-    println!("{name}, cut twice: {checked} states, seed {}", effort.seed);
+    println!("{name}, cut twice: {checked} states\ntorture power/twice seed={} states={checked}", effort.seed);
     assert!(checked > 0);
 }
 

@@ -198,7 +198,11 @@ impl Account {
             }
         }
         for Mark { host, agent, what, marker } in &self.marks {
-            writeln!(file, "{}", json!({"op": "marked", "host": host, "agent": agent, "what": what, "marker": marker}))?;
+            writeln!(
+                file,
+                "{}",
+                json!({"op": "marked", "host": host, "agent": agent, "what": what, "marker": marker})
+            )?;
         }
         for Listed { host, agent, folder, markers } in &self.listed {
             let line = json!({"op": "listed", "host": host, "agent": agent, "folder": folder, "markers": markers});

@@ -131,7 +131,7 @@ impl Schedule {
 
     /// Plays it under load, heals everything, and waits until the checker finds nothing wrong.
     pub fn run(&self) -> Verdict {
-        println!("FMAIL_RELAY_SEED={}: {self:?}", self.seed);
+        println!("FMAIL_TEST_SEED={}: {self:?}", self.seed);
         let network = Network::new(self.hosts, self.topology);
         self.prepare(&network);
         let mut play = Play { network: &network, images: vec![None; self.hosts], full: BTreeSet::new(), planted: 0 };
@@ -152,7 +152,7 @@ impl Schedule {
         let refused = network.ledger.entries().into_iter().filter(|entry| entry["why"].is_object());
         refused.for_each(|entry| println!("a delete was refused: {entry}"));
         println!(
-            "FMAIL_RELAY_SEED={}: {} acknowledged, the same on {} hosts after {:.1} s: {}",
+            "FMAIL_TEST_SEED={}: {} acknowledged, the same on {} hosts after {:.1} s: {}",
             self.seed,
             sent,
             self.hosts,

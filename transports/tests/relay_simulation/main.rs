@@ -1,7 +1,7 @@
 //! The relay's logic under a simulated network and simulated clocks: the real operations over stores in memory, the real
 //! sessions, links that delay, stall and break.
 //!
-//! A run is a function of its seed. `FMAIL_RELAY_SEED=7` runs that one schedule, `FMAIL_RELAY_SCHEDULES=20000` as many,
+//! A run is a function of its seed. `FMAIL_TEST_SEED=7` runs that one schedule, `FMAIL_RELAY_SCHEDULES=20000` so many from there on,
 //! `FMAIL_RELAY_TRACE=1` tells what happens.
 
 mod flag;
@@ -56,9 +56,9 @@ fn run(seed: u64) -> (Result<(usize, Duration), String>, u64) {
 #[test]
 fn after_whatever_has_happened_all_hosts_hold_the_same() {
     let began = Instant::now();
-    let (first, count) = match number("FMAIL_RELAY_SEED") {
-        Some(seed) => (seed, 1),
-        None => (1, number("FMAIL_RELAY_SCHEDULES").unwrap_or(SCHEDULES)),
+    let (first, count) = match (number("FMAIL_TEST_SEED"), number("FMAIL_RELAY_SCHEDULES")) {
+        (Some(seed), count) => (seed, count.unwrap_or(1)),
+        (None, count) => (1, count.unwrap_or(SCHEDULES)),
     };
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
     let (mut messages, mut slowest) = (0, Duration::ZERO);
@@ -70,11 +70,12 @@ fn after_whatever_has_happened_all_hosts_hold_the_same() {
         for (seed, found) in parts.into_iter().flat_map(|part| part.join().unwrap()) {
             match found {
                 Ok((held, time)) => (messages, slowest) = (messages + held, slowest.max(time)),
-                Err(why) => failures.push(format!("FMAIL_RELAY_SEED={seed}: {why}")),
+                Err(why) => failures.push(format!("FMAIL_TEST_SEED={seed}: {why}")),
             }
         }
     });
     assert!(failures.is_empty(), "{} of {count} schedules fail:\n{}", failures.len(), failures.join("\n"));
+    println!("torture relay/simulated seed={first} simulated_schedules={count} simulated_messages={messages}");
     println!(
         "{count} schedules, {messages} messages, healed within {:.1} s of simulated time, in {:.1} s",
         slowest.as_secs_f64(),
@@ -86,7 +87,7 @@ fn after_whatever_has_happened_all_hosts_hold_the_same() {
 fn a_run_is_a_function_of_its_seed() {
     for seed in 1..20 {
         let (one, two) = (run(seed).1, run(seed).1);
-        assert_eq!(one, two, "FMAIL_RELAY_SEED={seed}");
+        assert_eq!(one, two, "FMAIL_TEST_SEED={seed}");
         assert_ne!(one, run(seed + 1_000).1);
     }
 }

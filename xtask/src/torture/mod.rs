@@ -112,7 +112,8 @@ fn run_suite(suite: Suite, settings: &[(&'static str, String)]) -> Result<Done> 
 }
 
 fn run_program(program: Program, settings: &[(&'static str, String)]) -> Result<(Outcome, bool)> {
-    let mut command = cargo::cargo(&["test", "--package", program.package, "--test", program.test, "--", "--nocapture"]);
+    let mut command =
+        cargo::cargo(&["test", "--package", program.package, "--test", program.test, "--", "--nocapture"]);
     command.envs(settings.iter().map(|(name, value)| (name, value)));
     let line = cargo::describe(&command);
     let starting = |error: std::io::Error| Error::io(format_args!("running `{line}`"), &error);

@@ -102,6 +102,19 @@ impl Index {
         Slots::new(self, state, SCAN_BLOCK)
     }
 
+    /// The last slot of the message that slot `number` belongs to, or `number` itself. A cursor that was given with one of a
+    /// message's mailboxes, or with all of them, stands behind the message in each: otherwise whoever goes on in another one
+    /// would see it again.
+    pub fn last_part(&self, state: &State, number: u32) -> Result<u32> {
+        if number == 0 {
+            return Ok(0);
+        }
+        match self.chain(state).get(number)? {
+            Slot::Entry(entry) => Ok(number + u32::from(entry.parts.saturating_sub(entry.part + 1))),
+            _ => Ok(number),
+        }
+    }
+
     /// The row in slot `number`.
     pub fn row(&self, number: u32) -> Result<Row> {
         for _ in 0..1_000 {

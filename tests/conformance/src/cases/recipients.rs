@@ -1,6 +1,6 @@
 //! Several recipients (A9).
 
-use fmail_api::{Draft, Query, Recipients};
+use fmail_api::{Draft, Query, Recipients, Since};
 
 use super::SCOPE;
 use crate::case::ensure_eq;
@@ -11,6 +11,12 @@ pub(super) static CASES: &[Case] = &[
     Case { rule: "A9", name: "one_message_is_in_every_recipients_mailbox", needs: &[SCOPE], check: in_every_mailbox },
     Case { rule: "A9", name: "a_scan_over_all_delivers_it_once", needs: &[SCOPE], check: once_in_all },
     Case { rule: "A9", name: "a_watch_over_all_delivers_it_once", needs: &[SCOPE], check: once_in_a_watch },
+    Case {
+        rule: "A9",
+        name: "a_cursor_of_all_is_behind_it_in_every_mailbox",
+        needs: &[SCOPE],
+        check: behind_it_everywhere,
+    },
     Case { rule: "A9", name: "a_recipient_named_twice_gets_it_once", needs: &[SCOPE], check: named_twice },
 ];
 
@@ -51,6 +57,25 @@ fn once_in_a_watch(bench: &Bench) -> Verdict {
     for (stream, whose) in [(&mut all, "over all"), (&mut dave, "over what dave sees"), (&mut mailbox, "on @dave")] {
         let seen = [next(stream)?.message.id, next(stream)?.message.id];
         ensure_eq!(seen, [first, second], "a watch {whose}");
+    }
+    Ok(())
+}
+
+/// Whoever has seen it in one mailbox, or among all, and goes on in another one behind it, does not see it again.
+fn behind_it_everywhere(bench: &Bench) -> Verdict {
+    let store = bench.open()?;
+    let mut all = watch(&*store, Query::default(), &end(&*store)?)?;
+    append(&*store, to_many())?;
+    let cursor = next(&mut all)?.cursor;
+    let places = ["@bob", "@carol", "@dave", "review"];
+    for place in places {
+        let rest = Query { since: Some(Since::Cursor(cursor.clone())), ..Query::target(target(place)) };
+        ensure_eq!(scan_ids(&*store, rest)?, [], "what {place} holds behind the cursor");
+    }
+    let watches = places.map(|place| (place, watch(&*store, Query::target(target(place)), &cursor)));
+    let second = append(&*store, to_many())?.id;
+    for (place, watching) in watches {
+        ensure_eq!(next(&mut watching?)?.message.id, second, "a watch on {place} from the cursor on");
     }
     Ok(())
 }

@@ -112,7 +112,8 @@ impl Project {
     fn put(&self, host: usize, value: &Value) {
         for mailbox in Message::of(value).unwrap().to {
             let place = self.place(host, &mailbox, &format!("{}.json", value["id"].as_str().unwrap()));
-            let mut file = fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(place).unwrap();
+            let mut file =
+                fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(place).unwrap();
             std::io::Write::write_all(&mut file, value.to_string().as_bytes()).unwrap();
         }
     }
@@ -204,7 +205,8 @@ fn a_changed_a_torn_and_a_misplaced_message_are_found() {
     let wrong = project.wrong();
     assert!(wrong[0].contains("is not whole") && wrong[1].contains("lost"), "{wrong:?}");
     let project = Project::new();
-    let (from, to) = (project.place(0, "task", "20260110-153000-0001.json"), project.place(0, "task", "20260110-1-1.json"));
+    let (from, to) =
+        (project.place(0, "task", "20260110-153000-0001.json"), project.place(0, "task", "20260110-1-1.json"));
     fs::rename(from, to).unwrap();
     project.finds_among_others("topics/task/20260110-1-1.json is no message");
     let project = Project::new();

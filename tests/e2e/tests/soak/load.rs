@@ -168,10 +168,7 @@ impl Drop for End<'_> {
 }
 
 /// Starts everybody who sends, reads mail or removes. Each gives an account when it is over.
-pub fn start<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    load: &'scope Load,
-) -> Vec<ScopedJoinHandle<'scope, Account>> {
+pub fn start<'scope>(scope: &'scope Scope<'scope, '_>, load: &'scope Load) -> Vec<ScopedJoinHandle<'scope, Account>> {
     let mut working = Vec::new();
     for site in load.sites.both() {
         for name in 0..CONNECTED[site.host] {

@@ -27,8 +27,7 @@ use sites::{Site, Sites};
 use watching::Watches;
 
 /// The topics that everybody writes to, and the agents who get direct messages. `task` gets the last message of all.
-const MAILBOXES: [&str; 9] =
-    ["@brisk", "@slow", "@viewer", "@alone", "@clerk", "@porter", "status", "build", "task"];
+const MAILBOXES: [&str; 9] = ["@brisk", "@slow", "@viewer", "@alone", "@clerk", "@porter", "status", "build", "task"];
 
 /// How much more memory a process may hold at the end of a long life than near its start, in kilobytes. The allocator has a
 /// heap for each of some sixteen threads, and each keeps what one look at the project has taken: little here, a megabyte in

@@ -167,10 +167,10 @@ fn daemon_at_work(sandbox: &Sandbox) -> Footprint {
     let serving = Serving::new(sandbox);
     let mut agent = Sender::new(&serving, "tester");
     let mut socket = Wire::connect(&sandbox.store().join("forged.sock")).unwrap();
-    let since = json!({"cmd": "watch", "agent": "tester", "since": agent.send("task", json!("first")).id});
+    let since = json!({"cmd": "watch", "agent": "tester", "since": agent.send("task", &json!({"marker": "first"})).id});
     assert_eq!(socket.ask(&since).unwrap()["ok"], true);
     for number in 0..50 {
-        let sent = agent.send("task", json!({"number": number}));
+        let sent = agent.send("task", &json!({"marker": format!("number {number}")}));
         assert_eq!(socket.line().unwrap()["msg"]["id"], sent.id);
     }
     for _ in 0..5 {

@@ -7,7 +7,7 @@ use fmail_e2e::{DEADLINE, Output};
 use serde_json::Value;
 
 use crate::load::Load;
-use crate::sites::Site;
+use crate::sites::{PATIENCE, Site, Sites};
 
 /// Who works on which host. Their mail comes from both.
 pub const WORKERS: [&str; 2] = ["clerk", "porter"];
@@ -43,8 +43,29 @@ pub fn work(load: &Load, site: &Site) -> Account {
     Account { marks, ..Account::default() }
 }
 
+/// What the workers see of their mail on both hosts, as soon as that is the same: what they did travels behind the messages.
+pub fn list_when_same(sites: &Sites) -> Vec<Listed> {
+    let sorted = |listed: &[Listed]| -> Vec<Vec<String>> {
+        let sort = |folder: &Listed| {
+            let mut markers = folder.markers.clone();
+            markers.sort();
+            markers
+        };
+        listed.iter().map(sort).collect()
+    };
+    let end = Instant::now() + Duration::from_secs(PATIENCE);
+    loop {
+        let [near, far] = sites.both().map(list);
+        // In the end the checker says what is wrong.
+        if sorted(&near) == sorted(&far) || Instant::now() > end {
+            return [near, far].concat();
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
 /// What the workers see of their mail on a host.
-pub fn list(site: &Site) -> Vec<Listed> {
+fn list(site: &Site) -> Vec<Listed> {
     let folder = |agent: &&str, folder: &(&'static str, &[&str])| {
         let arguments = [&["inbox", "--json", "-n", "1000000"], folder.1].concat();
         let messages = until_done(site, agent, "", &arguments).json_lines();

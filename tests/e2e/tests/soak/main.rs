@@ -33,8 +33,8 @@ const MAILBOXES: [&str; 9] = ["@brisk", "@slow", "@viewer", "@alone", "@clerk", 
 /// heap for each of some forty threads, and each keeps what the largest messages and one look at the project have taken.
 const GROWTH: u64 = 24 * 1024;
 
-/// How many more descriptors are no leak: links that were cut take a while to go. One that is left behind with each connection, each
-/// incident or each message is far more than these within seconds.
+/// How many more descriptors are no leak: whoever catches up holds the directories of the mailboxes that it reads, and a link that was
+/// cut takes a while to go. One that is left behind with each connection, incident or message is far more within seconds.
 const MORE_DESCRIPTORS: usize = 16;
 
 /// How much passes before a watch that has stopped reading is surely left behind: the daemon keeps 4096 messages, or 8 MB.
@@ -249,8 +249,7 @@ fn everything_at_once_loses_doubles_disorders_and_leaks_nothing() {
         }
         sites.await_same();
         account.watches = watches.end();
-        sites.await_link();
-        account.listed = sites.both().into_iter().flat_map(mail::list).collect();
+        account.listed = mail::list_when_same(&sites);
         [conductor.near, conductor.far].into_iter().flatten().for_each(Daemon::stop);
         (account, conductor.wrong, conductor.counts)
     });

@@ -4,7 +4,7 @@
 //! index. Then the lock is free, the next group begins, and this one syncs its directories and answers. Each message has
 //! its own verdict.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::head::key_hash;
 use super::index::{Changes, Entry, damaged, is_damage};
 use super::layout;
 use super::publish::{MAX_AHEAD, Outcome};
-use super::queue::{Step, Ticket};
+use super::queue::Ticket;
 use super::reader::Reader;
 use super::session::{Session, Writing};
 
@@ -56,16 +56,16 @@ impl Session {
     pub fn append(&self, draft: Draft) -> Result<Appended> {
         let message = draft.into_message(MessageId::MIN, self.options.clock.now().whole_seconds());
         let bytes = check_size(&message, self.options.max_message_bytes)?;
-        self.store_with_others(message, false, bytes)
+        the_only(self.store_with_others(vec![(message, bytes)], false))
     }
 
-    /// Stores a message, together with all that come at the same time.
-    pub fn store_with_others(&self, message: Message, imported: bool, bytes: usize) -> Result<Appended> {
-        let (caller, leads) = self.queue.join(message, imported, bytes, Instant::now() + self.options.lock_timeout);
+    /// Stores messages of these sizes, together with all that come at the same time. Each has its answer.
+    pub fn store_with_others(&self, messages: Vec<(Message, usize)>, imported: bool) -> Vec<Result<Appended>> {
+        let (caller, leads) = self.queue.join(messages, imported, Instant::now() + self.options.lock_timeout);
         if leads {
             self.lead();
         }
-        caller.answer(|| self.lead())
+        caller.answers(|| self.lead())
     }
 
     /// Stores the messages of all who wait, as far as they fit into one group.
@@ -167,9 +167,15 @@ impl Session {
         Ok((numbers, messages))
     }
 
-    /// The callers of a group, apart from the one that leads.
+    /// The callers of a group, apart from the one that leads. Who brings many messages has one thread, where as many callers
+    /// with one each would have had as many.
     fn crew(&self, group: &[Member]) -> Crew {
-        Crew::with(&self.options.fs, group.iter().skip(1).map(|member| member.ticket.caller.clone()).collect())
+        let Some(leader) = group.first() else { return Crew::alone(&self.options.fs) };
+        let mut parties = HashSet::from([leader.ticket.party]);
+        let others = group.iter().filter(|member| parties.insert(member.ticket.party));
+        let others: Vec<_> = others.map(|member| member.ticket.caller.clone()).collect();
+        let absent = group.len() - 1 - others.len();
+        Crew::with(&self.options.fs, others, absent)
     }
 
     /// Decides about those without a verdict: the lock could not be taken, or there were no ids, or everything failed. Who
@@ -221,8 +227,7 @@ impl Session {
                 message: Arc::new(stored.message),
                 duplicate: stored.duplicate,
             });
-            // A caller that panicked does not want to know.
-            let _ = ticket.caller.send(Step::Answer(answer));
+            ticket.answer(answer);
         }
     }
 
@@ -325,6 +330,11 @@ impl Session {
         }
         Ok(MessageId::from_ticks(next))
     }
+}
+
+/// What became of a message that came alone.
+pub fn the_only<T>(mut answers: Vec<Result<T>>) -> Result<T> {
+    answers.pop().unwrap_or_else(|| Err(Error::internal("nothing is known of what became of a message")))
 }
 
 /// The error of a writer for whom there are no ids.

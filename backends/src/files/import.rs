@@ -1,32 +1,60 @@
 //! Storing a message that another host or store has given its id.
 
-use fmail_api::{Error, ErrorKind, Imported, Message, RecordKey, RefusedReason, Result, Timestamp, check_size};
+use fmail_api::{
+    Appended, Error, ErrorKind, Imported, Message, MessageId, RecordKey, RefusedReason, Result, Timestamp, check_size,
+};
 
 use super::fs::Dir;
-use super::group::Standing;
+use super::group::{Standing, the_only};
 use super::head::origin_hash;
 use super::index::Entry;
 use super::reader::Reader;
 use super::session::{Session, Writing};
 
+/// What is told of a message that came with this id.
+fn imported(original: MessageId, stored: Appended) -> Result<Imported> {
+    match stored.not_durable {
+        // Who is told so imports it again, and is told that it is there.
+        Some(reason) => Err(Error::new(ErrorKind::DurabilityUnknown, reason)),
+        None if stored.duplicate => Ok(Imported::Duplicate),
+        None if stored.message.id != original => Ok(Imported::Relocated(stored.message.id)),
+        None => Ok(Imported::New),
+    }
+}
+
 impl Session {
     /// Stores a message that has its id already, together with all that come at the same time.
     pub fn import(&self, message: Message) -> Result<Imported> {
-        let Ok(bytes) = check_size(&message, self.options.max_message_bytes) else {
-            return Ok(Imported::Refused(RefusedReason::TooLarge));
+        the_only(self.import_many(vec![message]))
+    }
+
+    /// Stores messages that have their ids already, together with all that come at the same time. Each has its own verdict.
+    pub fn import_many(&self, messages: Vec<Message>) -> Vec<Result<Imported>> {
+        let horizon = match self.horizon() {
+            Ok(horizon) => horizon,
+            Err(error) => return messages.iter().map(|_| Err(error.clone())).collect(),
         };
-        if self.horizon()?.is_some_and(|horizon| message.time < horizon) {
-            return Ok(Imported::Refused(RefusedReason::BelowHorizon));
+        let (mut verdicts, mut ready) = (Vec::with_capacity(messages.len()), Vec::new());
+        for message in messages {
+            let bytes = check_size(&message, self.options.max_message_bytes);
+            verdicts.push(match bytes {
+                Err(_) => Some(Imported::Refused(RefusedReason::TooLarge)),
+                Ok(_) if horizon.is_some_and(|horizon| message.time < horizon) => {
+                    Some(Imported::Refused(RefusedReason::BelowHorizon))
+                }
+                Ok(bytes) => {
+                    ready.push((message, bytes));
+                    None
+                }
+            });
         }
-        let original = message.id;
-        let stored = self.store_with_others(message, true, bytes)?;
-        match stored.not_durable {
-            // Who is told so imports it again, and is told that it is there.
-            Some(reason) => Err(Error::new(ErrorKind::DurabilityUnknown, reason)),
-            None if stored.duplicate => Ok(Imported::Duplicate),
-            None if stored.message.id != original => Ok(Imported::Relocated(stored.message.id)),
-            None => Ok(Imported::New),
-        }
+        let originals: Vec<MessageId> = ready.iter().map(|(message, _)| message.id).collect();
+        let stored = self.store_with_others(ready, true);
+        let mut stored = originals.into_iter().zip(stored).map(|(original, stored)| imported(original, stored?));
+        verdicts
+            .into_iter()
+            .map(|verdict| verdict.map_or_else(|| the_only(stored.next().into_iter().collect()), Ok))
+            .collect()
     }
 
     /// Where the same message, by its identity, is stored, made whole where it is not.

@@ -1,10 +1,14 @@
 //! `import`: a message that another host has given its id.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use fmail_api::{
-    ImportRequest, Imported, Message, MessageId, REPLY_HASH, RefusedReason, Result, THREAD_HASH, check_size,
+    AgentName, Error, Identity, ImportManyRequest, ImportRequest, Imported, Message, MessageId, NodeId, REPLY_HASH,
+    RefusedReason, Result, THREAD_HASH, Verdict, check_size,
 };
 
 use crate::Operations;
+use crate::exchange::{Grave, foreign_parent, foreign_thread};
 
 /// The most places that a message may stand in, and the longest name of a host, in bytes.
 const MAX_PLACES: usize = 255;
@@ -15,35 +19,141 @@ impl Operations {
     /// ids of this project. Who may ask is decided where the request comes in.
     pub(crate) async fn import(&self, request: ImportRequest) -> Result<Imported> {
         self.check_exchange("take messages from other hosts")?;
-        let mut message = request.message;
+        let mut arriving = Arriving::new(self, request.from);
+        match arriving.prepared(request.message.identity(), request.message).await? {
+            Prepared::Refused(refused) => Ok(refused),
+            Prepared::Message(message) => {
+                let told = Told::of(&message);
+                let imported = self.store.import(*message).await?;
+                told.note(&imported);
+                Ok(imported)
+            }
+        }
+    }
+
+    /// The same for several: what the store does for one of them it does for many at once, and each has its own verdict.
+    pub(crate) async fn import_many(&self, request: ImportManyRequest) -> Result<Vec<Verdict>> {
+        self.check_exchange("take messages from other hosts")?;
+        let count = request.messages.len();
+        if count > ImportManyRequest::MOST {
+            let most = ImportManyRequest::MOST;
+            return Err(Error::invalid(format!("{count} messages are imported at once, and {most} are allowed"))
+                .help("divide them among several requests"));
+        }
+        let mut arriving = Arriving::new(self, request.from);
+        let mut verdicts: Vec<Option<Verdict>> = vec![None; count];
+        // What is ready to be stored: its number and the message. An answer to one of these waits until they are stored,
+        // so that it finds the message that it answers.
+        let (mut ready, mut identities) = (Vec::new(), HashSet::new());
+        for (number, message) in request.messages.into_iter().enumerate() {
+            let mentioned = [foreign_parent(&message), foreign_thread(&message)];
+            if mentioned.into_iter().flatten().any(|mentioned| identities.contains(&mentioned)) {
+                self.import_ready(&mut ready, &mut verdicts).await;
+                identities.clear();
+            }
+            let identity = message.identity();
+            match arriving.prepared(identity, message).await {
+                Err(error) => verdicts[number] = Some(Verdict::Failed(error)),
+                Ok(Prepared::Refused(refused)) => verdicts[number] = Some(Verdict::Imported(refused)),
+                Ok(Prepared::Message(message)) => {
+                    identities.insert(identity);
+                    ready.push((number, *message));
+                }
+            }
+        }
+        self.import_ready(&mut ready, &mut verdicts).await;
+        let missing = || Verdict::Failed(Error::internal("the store has said nothing about a message"));
+        Ok(verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(missing)).collect())
+    }
+
+    async fn import_ready(&self, ready: &mut Vec<(usize, Message)>, verdicts: &mut [Option<Verdict>]) {
+        if ready.is_empty() {
+            return;
+        }
+        let (numbers, messages): (Vec<usize>, Vec<Message>) = ready.drain(..).unzip();
+        let told: Vec<Told> = messages.iter().map(Told::of).collect();
+        let imported = self.store.import_many(messages).await;
+        for ((number, told), imported) in numbers.into_iter().zip(told).zip(imported) {
+            if let Ok(imported) = &imported {
+                told.note(imported);
+            }
+            verdicts[number] = Some(imported.into());
+        }
+    }
+}
+
+/// What is needed for all messages of a request, and read once.
+struct Arriving<'a> {
+    operations: &'a Operations,
+    from: Option<NodeId>,
+    /// The most bytes of a message.
+    limit: usize,
+    /// The graves of the days of which messages have come.
+    graves: HashMap<String, BTreeMap<Identity, Grave>>,
+}
+
+/// A message as it is to be stored, unless it is refused before that.
+enum Prepared {
+    Message(Box<Message>),
+    Refused(Imported),
+}
+
+impl<'a> Arriving<'a> {
+    fn new(operations: &'a Operations, from: Option<NodeId>) -> Self {
+        let limit = operations.store.capabilities().max_message_bytes;
+        Arriving { operations, from, limit, graves: HashMap::new() }
+    }
+
+    async fn prepared(&mut self, identity: Identity, mut message: Message) -> Result<Prepared> {
+        let operations = self.operations;
         // Who tells both ids means the one that the message was born with.
         message.id = message.origin_id.take().unwrap_or(message.id);
-        let identity = message.identity();
-        if let Some(run) = request.from {
+        if let Some(run) = self.from {
             // Before it is stored: the stream to that host may be faster than we are.
-            self.exchange.note(identity, run);
+            operations.exchange.note(identity, run);
         }
         if !is_acceptable(&message) {
             return Ok(refused(&message, RefusedReason::Invalid));
         }
-        if self.grave(&identity).await?.is_some() {
+        let graves = self.graves_of(message.id).await?;
+        if graves.contains_key(&identity) {
             return Ok(refused(&message, RefusedReason::Deleted));
         }
-        if self.is_grave(message.id).await? {
+        if graves.keys().any(|buried| buried.origin == message.id) {
             // Another message had this id here and was deleted. What agents did with that one, and what answers it, still
             // goes by the id: the newcomer would be deleted with it. An id that no clock has reached makes the store give
             // a new one.
             message.origin_id = Some(message.id);
             message.id = MessageId::MAX;
         }
-        self.exchange.localise(&mut message).await?;
-        fit(&mut message, self.store.capabilities().max_message_bytes);
-        let told = (message.id, message.from.clone());
-        let imported = self.store.import(message).await?;
-        if let Imported::Refused(reason) = &imported {
-            tracing::info!(id = %told.0, from = %told.1, ?reason, "a message of another host was refused");
+        operations.exchange.localise(&mut message).await?;
+        fit(&mut message, self.limit);
+        Ok(Prepared::Message(Box::new(message)))
+    }
+
+    /// The graves of the day on which an id was given.
+    async fn graves_of(&mut self, id: MessageId) -> Result<&BTreeMap<Identity, Grave>> {
+        let day = id.day();
+        if !self.graves.contains_key(&day) {
+            let graves = self.operations.graves_on(&day).await?;
+            self.graves.insert(day.clone(), graves);
         }
-        Ok(imported)
+        Ok(&self.graves[&day])
+    }
+}
+
+/// What is told of a message that the store refuses.
+struct Told(MessageId, AgentName);
+
+impl Told {
+    fn of(message: &Message) -> Self {
+        Told(message.id, message.from.clone())
+    }
+
+    fn note(&self, imported: &Imported) {
+        if let Imported::Refused(reason) = imported {
+            tracing::info!(id = %self.0, from = %self.1, ?reason, "a message of another host was refused");
+        }
     }
 }
 
@@ -53,9 +163,10 @@ fn is_acceptable(message: &Message) -> bool {
     message.targets().len() <= MAX_PLACES && message.host.as_ref().is_none_or(host)
 }
 
-fn refused(message: &Message, reason: RefusedReason) -> Imported {
-    tracing::info!(id = %message.id, from = %message.from, ?reason, "a message of another host was refused");
-    Imported::Refused(reason)
+fn refused(message: &Message, reason: RefusedReason) -> Prepared {
+    let refused = Imported::Refused(reason);
+    Told::of(message).note(&refused);
+    Prepared::Refused(refused)
 }
 
 /// A message that was as large as it may be where it was born has grown by what it travels with. That must not turn it

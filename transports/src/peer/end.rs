@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use fmail_api::{
-    Client, Context, Digest, DigestRequest, Error, EventStream, FetchRequest, Hello, HelloRequest, ImportRequest,
-    Imported, Message, Node, NodeId, PROTOCOL_VERSION, Records, RecordsRequest, RelayRequest, Reply, Request, Response,
-    Result, Since,
+    Client, Context, Digest, DigestRequest, Error, ErrorKind, EventStream, FetchRequest, Hello, HelloRequest,
+    ImportManyRequest, ImportRequest, Imported, Message, Node, NodeId, PROTOCOL_VERSION, Records, RecordsRequest,
+    RelayRequest, Reply, Request, Response, Result, Since,
 };
+use futures::future::join_all;
 
 /// One end of a link: the operations of the project there, and on whose behalf they run.
 #[derive(Clone)]
@@ -17,6 +18,8 @@ pub struct End {
     pub context: Context,
     /// Which run of which daemon is there.
     pub run: NodeId,
+    /// Whether it imports many messages in one request.
+    pub many: bool,
 }
 
 impl End {
@@ -49,6 +52,30 @@ impl End {
         }
     }
 
+    /// Stores messages that `from` holds, in one request where that is known there. Each has the verdict that it would have
+    /// alone: where the request as a whole is refused, because of one of them, each is asked for by itself.
+    pub(super) async fn import_all(&self, messages: Vec<Arc<Message>>, from: Option<NodeId>) -> Vec<Result<Imported>> {
+        if self.many && messages.len() > 1 {
+            match self.import_many(&messages, from).await {
+                Ok(verdicts) => return verdicts,
+                Err(error) if refuses(error.kind()) => {}
+                Err(error) => return messages.iter().map(|_| Err(error.clone())).collect(),
+            }
+        }
+        join_all(messages.into_iter().map(|message| self.import(Arc::unwrap_or_clone(message), from))).await
+    }
+
+    async fn import_many(&self, messages: &[Arc<Message>], from: Option<NodeId>) -> Result<Vec<Result<Imported>>> {
+        let request =
+            ImportManyRequest { messages: messages.iter().map(|message| Message::clone(message)).collect(), from };
+        match self.ask(Request::ImportMany(request)).await?.head {
+            Response::ImportedMany(verdicts) if verdicts.len() == messages.len() => {
+                Ok(verdicts.into_iter().map(Result::from).collect())
+            }
+            other => Err(unexpected("import_many", &other)),
+        }
+    }
+
     pub(super) async fn records(&self, request: RecordsRequest) -> Result<Records> {
         match self.ask(Request::Records(request)).await?.head {
             Response::Records(records) => Ok(records),
@@ -64,6 +91,12 @@ impl End {
     async fn ask(&self, request: Request) -> Result<Reply> {
         self.client.call(&self.context, request).await
     }
+}
+
+/// Whether an error says that a message, or a request, will never be taken as it is.
+pub(super) fn refuses(kind: ErrorKind) -> bool {
+    use ErrorKind::{Conflict, InvalidAgent, InvalidRequest, InvalidTopic, NotFound, TooLarge};
+    matches!(kind, InvalidRequest | InvalidTopic | InvalidAgent | TooLarge | Conflict | NotFound)
 }
 
 /// The hello of a host that relays.

@@ -121,6 +121,7 @@ fn typed(request: &Request) -> Result<(Operation, Map<String, Value>)> {
         }
         Request::Nudge(nudge) => (Operation::Nudge, fields(nudge)?),
         Request::Import(import) => (Operation::Import, fields(import)?),
+        Request::ImportMany(import) => (Operation::ImportMany, fields(import)?),
         Request::Digest(digest) => (Operation::Digest, fields(digest)?),
         Request::Fetch(fetch) => (Operation::Fetch, fields(fetch)?),
         Request::Records(records) => (Operation::Records, fields(records)?),

@@ -18,7 +18,7 @@ use super::layout;
 use super::publish::{MAX_AHEAD, Outcome};
 use super::queue::Ticket;
 use super::reader::Reader;
-use super::session::{Session, Writing};
+use super::session::{Session, Writing, relock};
 
 /// How long an idempotency key is remembered.
 const KEY_LIFE: Duration = Duration::from_secs(24 * 3600);
@@ -56,12 +56,21 @@ impl Session {
     pub fn append(&self, draft: Draft) -> Result<Appended> {
         let message = draft.into_message(MessageId::MIN, self.options.clock.now().whole_seconds());
         let bytes = check_size(&message, self.options.max_message_bytes)?;
-        the_only(self.store_with_others(vec![(message, bytes)], false))
+        self.store_with_others(message, false, bytes)
     }
 
-    /// Stores messages of these sizes, together with all that come at the same time. Each has its answer.
-    pub fn store_with_others(&self, messages: Vec<(Message, usize)>, imported: bool) -> Vec<Result<Appended>> {
-        let (caller, leads) = self.queue.join(messages, imported, Instant::now() + self.options.lock_timeout);
+    /// Stores a message, together with all that come at the same time.
+    pub fn store_with_others(&self, message: Message, imported: bool, bytes: usize) -> Result<Appended> {
+        let (caller, leads) = self.queue.join(message, imported, bytes, Instant::now() + self.options.lock_timeout);
+        if leads {
+            self.lead();
+        }
+        caller.answer(|| self.lead())
+    }
+
+    /// Stores imported messages of these sizes, together with all that come at the same time. Each has its answer.
+    pub fn store_imported(&self, messages: Vec<(Message, usize)>) -> Vec<Result<Appended>> {
+        let (caller, leads) = self.queue.join_with(messages, true, Instant::now() + self.options.lock_timeout);
         if leads {
             self.lead();
         }
@@ -75,6 +84,11 @@ impl Session {
         let mut done = self.commit(&mut group);
         if done.as_ref().is_err_and(is_damage) {
             done = self.heal().and_then(|()| self.commit(&mut group));
+        }
+        // Our own watches need not wait until the kernel has told another thread of it.
+        let hub = relock(&self.hub).clone();
+        if let Some(hub) = hub {
+            hub.wake_all();
         }
         self.give_up(&mut group, done);
         drop(baton);
@@ -130,10 +144,12 @@ impl Session {
         if !member.ticket.imported {
             return self.first_with_key(top, writing, message.key.as_deref());
         }
-        if let Some((dirs, not_durable)) = self.is_here(top, writing, message)? {
+        let state = writing.index.state()?;
+        let found = writing.index.find(&state, message.id)?;
+        let taken = !found.is_empty();
+        if let Some((dirs, not_durable)) = self.is_here(top, writing, &state, message, found)? {
             return Ok(Some(Stored { message: message.clone(), duplicate: true, dirs, not_durable }));
         }
-        let taken = !writing.index.find(&writing.index.state()?, message.id)?.is_empty();
         member.keeps_id = !taken && message.id <= self.latest();
         Ok(None)
     }
@@ -330,11 +346,6 @@ impl Session {
         }
         Ok(MessageId::from_ticks(next))
     }
-}
-
-/// What became of a message that came alone.
-pub fn the_only<T>(mut answers: Vec<Result<T>>) -> Result<T> {
-    answers.pop().unwrap_or_else(|| Err(Error::internal("nothing is known of what became of a message")))
 }
 
 /// The error of a writer for whom there are no ids.

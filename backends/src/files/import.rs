@@ -5,11 +5,15 @@ use fmail_api::{
 };
 
 use super::fs::Dir;
-use super::group::{Standing, the_only};
-use super::head::origin_hash;
-use super::index::Entry;
+use super::group::Standing;
+use super::head::origin_hash_of;
+use super::index::{Entry, State};
 use super::reader::Reader;
 use super::session::{Session, Writing};
+
+fn nothing_known() -> Result<Imported> {
+    Err(Error::internal("nothing is known of what became of a message"))
+}
 
 /// What is told of a message that came with this id.
 fn imported(original: MessageId, stored: Appended) -> Result<Imported> {
@@ -25,7 +29,7 @@ fn imported(original: MessageId, stored: Appended) -> Result<Imported> {
 impl Session {
     /// Stores a message that has its id already, together with all that come at the same time.
     pub fn import(&self, message: Message) -> Result<Imported> {
-        the_only(self.import_many(vec![message]))
+        self.import_many(vec![message]).pop().unwrap_or_else(nothing_known)
     }
 
     /// Stores messages that have their ids already, together with all that come at the same time. Each has its own verdict.
@@ -49,24 +53,33 @@ impl Session {
             });
         }
         let originals: Vec<MessageId> = ready.iter().map(|(message, _)| message.id).collect();
-        let stored = self.store_with_others(ready, true);
+        let stored = self.store_imported(ready);
         let mut stored = originals.into_iter().zip(stored).map(|(original, stored)| imported(original, stored?));
-        verdicts
-            .into_iter()
-            .map(|verdict| verdict.map_or_else(|| the_only(stored.next().into_iter().collect()), Ok))
-            .collect()
+        let verdict = |refused: Option<Imported>| match refused {
+            Some(refused) => Ok(refused),
+            None => stored.next().unwrap_or_else(nothing_known),
+        };
+        verdicts.into_iter().map(verdict).collect()
     }
 
-    /// Where the same message, by its identity, is stored, made whole where it is not.
-    pub fn is_here(&self, top: &Dir, writing: &Writing<'_>, message: &Message) -> Result<Option<Standing>> {
-        let state = writing.index.state()?;
+    /// Where the same message, by its identity, is stored, made whole where it is not. `found` is what has its id.
+    pub fn is_here(
+        &self,
+        top: &Dir,
+        writing: &Writing<'_>,
+        state: &State,
+        message: &Message,
+        found: Vec<(u32, Entry)>,
+    ) -> Result<Option<Standing>> {
         let mut reader = Reader::new(self, top);
         let identity = message.identity();
-        let mut places: Vec<Entry> =
-            writing.index.find(&state, identity.origin)?.into_iter().map(|(_, entry)| entry).collect();
-        let moved = Message { origin_id: Some(identity.origin), ..message.clone() };
-        if let Some(key) = writing.index.find_key(&state, origin_hash(&moved))? {
-            let entry = writing.index.chain(&state).entry(key.entry)?;
+        let born = match message.origin_id {
+            Some(origin) if origin != message.id => writing.index.find(state, origin)?,
+            _ => Vec::new(),
+        };
+        let mut places: Vec<Entry> = found.into_iter().chain(born).map(|(_, entry)| entry).collect();
+        if let Some(key) = writing.index.find_key(state, origin_hash_of(&identity))? {
+            let entry = writing.index.chain(state).entry(key.entry)?;
             places.extend(Some(entry).filter(|entry| !entry.removed));
         }
         for entry in places {

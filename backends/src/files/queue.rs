@@ -77,8 +77,13 @@ struct Line {
 }
 
 impl Queue {
-    /// Joins the line with messages and their sizes. The second is whether the caller leads.
-    pub fn join(&self, messages: Vec<(Message, usize)>, imported: bool, deadline: Instant) -> (Caller<'_>, bool) {
+    /// Joins the line. The second is whether the caller leads.
+    pub fn join(&self, message: Message, imported: bool, bytes: usize, deadline: Instant) -> (Caller<'_>, bool) {
+        self.join_with(vec![(message, bytes)], imported, deadline)
+    }
+
+    /// Joins the line with several messages and their sizes, which stand behind each other.
+    pub fn join_with(&self, messages: Vec<(Message, usize)>, imported: bool, deadline: Instant) -> (Caller<'_>, bool) {
         let (caller, steps) = channel();
         let mut line = relock(&self.line);
         let first = line.joined + 1;
@@ -176,6 +181,12 @@ pub struct Caller<'a> {
 }
 
 impl Caller<'_> {
+    /// Waits for the answer of who came with one message.
+    pub fn answer(self, lead: impl Fn()) -> Result<Appended> {
+        let nothing = || Err(Error::internal("nothing is known of what became of a message"));
+        self.answers(lead).pop().unwrap_or_else(nothing)
+    }
+
     /// Waits for all answers. Leads by `lead` when it is asked to.
     pub fn answers(mut self, lead: impl Fn()) -> Vec<Result<Appended>> {
         let interrupted = || {

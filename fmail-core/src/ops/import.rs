@@ -188,7 +188,11 @@ fn fit(message: &mut Message, limit: usize) {
 
 #[cfg(test)]
 mod tests {
-    use fmail_api::{ImportRequest, Imported, Message, RefusedReason, Request, Response};
+    use fmail_api::{
+        ErrorKind, Event, ImportManyRequest, ImportRequest, Imported, Message, Query, REPLY_HASH, RefusedReason,
+        Request, Response, Result, Verdict,
+    };
+    use serde_json::Value;
 
     use crate::testing::Project;
 
@@ -232,5 +236,71 @@ mod tests {
         message.body = "x".repeat(room).into();
         message.host = Some("elsewhere".into());
         assert_eq!(import(&here, &message), Imported::New);
+    }
+
+    fn import_many(project: &Project, messages: Vec<Message>) -> Result<Vec<Verdict>> {
+        let request = Request::ImportMany(ImportManyRequest { messages, from: None });
+        Ok(match project.call("peer", request)?.head {
+            Response::ImportedMany(verdicts) => verdicts,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    fn sent(there: &Project, count: usize) -> Vec<Message> {
+        (0..count).map(|number| there.send("bob", "task", number).message).collect()
+    }
+
+    #[test]
+    fn of_many_each_has_its_own_verdict_in_the_order_of_the_request() {
+        let (here, there) = (Project::new(), Project::new());
+        let [first, second, large, crowded, third] = sent(&there, 5).try_into().unwrap();
+        assert_eq!(import(&here, &second), Imported::New);
+        let large = Message { body: "x".repeat(10_001).into(), ..large };
+        let mut crowded = crowded;
+        crowded.more.cc = (0..255).map(|number| format!("@a{number}").parse().unwrap()).collect();
+        // Another message with the id of one that stands before it in the same request.
+        let collides = Message { body: "another".into(), ..first.clone() };
+        let all = vec![first.clone(), second, large, crowded, first.clone(), collides, third.clone()];
+        let verdicts = import_many(&here, all).unwrap();
+        let [new, known, large, crowded, twice, collides, last] = verdicts.try_into().unwrap();
+        let refused = |reason| Verdict::Imported(Imported::Refused(reason));
+        assert_eq!((new, last), (Verdict::Imported(Imported::New), Verdict::Imported(Imported::New)));
+        assert_eq!((known, twice), (Verdict::Imported(Imported::Duplicate), Verdict::Imported(Imported::Duplicate)));
+        assert_eq!((large, crowded), (refused(RefusedReason::TooLarge), refused(RefusedReason::Invalid)));
+        assert!(matches!(collides, Verdict::Imported(Imported::Relocated(id)) if id != first.id), "{collides:?}");
+        assert_eq!(import(&here, &third), Imported::Duplicate);
+    }
+
+    #[test]
+    fn more_than_a_request_may_hold_are_refused_and_nothing_of_them_is_stored() {
+        let (here, there) = (Project::new(), Project::new());
+        let mut messages = sent(&there, ImportManyRequest::MOST + 1);
+        let error = import_many(&here, messages.clone()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+        assert!(error.message().contains("65 messages") && error.message().contains("64 are allowed"), "{error}");
+        assert_eq!(import(&here, &messages[0]), Imported::New);
+        messages.pop();
+        assert_eq!(import_many(&here, messages).unwrap().len(), ImportManyRequest::MOST);
+        assert_eq!(import_many(&here, Vec::new()).unwrap(), []);
+    }
+
+    #[test]
+    fn an_answer_finds_what_it_answers_in_the_same_request() {
+        let (here, there) = (Project::new(), Project::new());
+        let parent = there.send("bob", "task", "ours").message;
+        // The id of the parent is taken here, so that what answers it has to mean another one.
+        let taken = Message { body: "theirs".into(), ..parent.clone() };
+        assert_eq!(import(&here, &taken), Imported::New);
+        let mut answer = there.send("carol", "task", "yes").message;
+        answer.reply_to = Some(parent.id);
+        answer.extra.insert(REPLY_HASH.into(), Value::String(parent.identity().hash.to_string()));
+        let verdicts = import_many(&here, vec![parent, answer.clone()]).unwrap();
+        let Verdict::Imported(Imported::Relocated(moved)) = verdicts[0] else { panic!("{verdicts:?}") };
+        let query = Query { ids: [answer.id].into(), ..Query::default() };
+        let events = block_on_stream(block_on(here.store.scan(query)).unwrap().messages);
+        let stored: Vec<Event> = events.map(|event| event.unwrap()).collect();
+        let [Event::Message(stored)] = &stored[..] else { panic!("{stored:?}") };
+        let stored = &stored.message;
+        assert_eq!((stored.reply_to, stored.extra.get(REPLY_HASH)), (Some(moved), None));
     }
 }

@@ -113,3 +113,123 @@ fn unexpected(operation: &str, _answer: &Response) -> Error {
     Error::internal(format!("the answer to `{operation}` is none that was asked for"))
         .help("compare the versions of both sides")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use async_trait::async_trait;
+    use fmail_api::{Draft, MessageId, RefusedReason, Timestamp, Verdict};
+
+    use super::*;
+
+    /// How a peer answers `import_many`.
+    #[derive(Clone, Copy)]
+    enum Manner {
+        Each,
+        Refuses(ErrorKind),
+        TooFew,
+    }
+
+    /// Refuses every second message, and notes what it is asked.
+    struct Peer {
+        manner: Manner,
+        asked: Mutex<Vec<String>>,
+    }
+
+    impl Peer {
+        fn verdict(message: &Message) -> Imported {
+            match message.id.ticks() % 2 {
+                0 => Imported::New,
+                _ => Imported::Refused(RefusedReason::Deleted),
+            }
+        }
+    }
+
+    #[async_trait]
+    impl Client for Peer {
+        async fn call(&self, _: &Context, request: Request) -> Result<Reply> {
+            let mut asked = self.asked.lock().unwrap();
+            match request {
+                Request::Import(import) => {
+                    asked.push("import".into());
+                    Ok(Reply::new(Response::Imported(Peer::verdict(&import.message))))
+                }
+                Request::ImportMany(import) => {
+                    asked.push(format!("import_many {}", import.messages.len()));
+                    let mut verdicts: Vec<Verdict> =
+                        import.messages.iter().map(|message| Verdict::Imported(Peer::verdict(message))).collect();
+                    match self.manner {
+                        Manner::Refuses(kind) => return Err(Error::new(kind, "no")),
+                        Manner::TooFew => drop(verdicts.pop()),
+                        Manner::Each => {}
+                    }
+                    Ok(Reply::new(Response::ImportedMany(verdicts)))
+                }
+                _ => Err(Error::unsupported("do that")),
+            }
+        }
+    }
+
+    fn import(many: bool, manner: Manner, count: u64) -> (Vec<Result<Imported>>, Vec<String>) {
+        let message = |number: u64| {
+            let draft = Draft::new("bob".parse().unwrap(), "task".parse().unwrap(), number);
+            Arc::new(draft.into_message(MessageId::from_ticks(number).unwrap(), Timestamp::from_unix(0, 0)))
+        };
+        let peer = Arc::new(Peer { manner, asked: Mutex::default() });
+        let context = Context::local("relay".parse().unwrap());
+        let end = End { client: peer.clone(), context, run: NodeId::new(1), many };
+        let verdicts = futures::executor::block_on(end.import_all((0..count).map(message).collect(), None));
+        let asked = peer.asked.lock().unwrap().clone();
+        (verdicts, asked)
+    }
+
+    fn are_right(verdicts: &[Result<Imported>]) -> bool {
+        let right = |(number, verdict): (usize, &Result<Imported>)| match verdict {
+            Ok(Imported::New) => number % 2 == 0,
+            Ok(Imported::Refused(RefusedReason::Deleted)) => number % 2 == 1,
+            _ => false,
+        };
+        verdicts.iter().enumerate().all(right)
+    }
+
+    #[test]
+    fn many_go_in_one_request_and_one_goes_as_it_always_did() {
+        let (verdicts, asked) = import(true, Manner::Each, 5);
+        assert!(verdicts.len() == 5 && are_right(&verdicts), "{verdicts:?}");
+        assert_eq!(asked, ["import_many 5"]);
+        assert_eq!(import(true, Manner::Each, 1).1, ["import"]);
+    }
+
+    #[test]
+    fn an_end_that_does_not_know_many_is_asked_for_each() {
+        let (verdicts, asked) = import(false, Manner::Each, 3);
+        assert!(verdicts.len() == 3 && are_right(&verdicts), "{verdicts:?}");
+        assert_eq!(asked, ["import"; 3]);
+    }
+
+    #[test]
+    fn where_a_request_is_refused_as_a_whole_each_message_gets_its_own_verdict() {
+        for kind in [ErrorKind::InvalidRequest, ErrorKind::TooLarge] {
+            let (verdicts, asked) = import(true, Manner::Refuses(kind), 3);
+            assert!(verdicts.len() == 3 && are_right(&verdicts), "{verdicts:?}");
+            assert_eq!(asked, ["import_many 3", "import", "import", "import"]);
+        }
+    }
+
+    #[test]
+    fn a_failure_or_an_answer_that_cannot_be_right_is_that_of_every_message() {
+        for (manner, kind) in [
+            (Manner::Refuses(ErrorKind::Unavailable), ErrorKind::Unavailable),
+            (Manner::Refuses(ErrorKind::Denied), ErrorKind::Denied),
+            (Manner::TooFew, ErrorKind::Internal),
+        ] {
+            let (verdicts, asked) = import(true, manner, 3);
+            assert!(
+                verdicts.len() == 3
+                    && verdicts.iter().all(|verdict| verdict.as_ref().is_err_and(|error| error.kind() == kind))
+            );
+            assert_eq!(asked, ["import_many 3"]);
+        }
+    }
+}

@@ -16,7 +16,7 @@ use super::head::key_hash;
 use super::index::{Changes, Entry, damaged, is_damage};
 use super::layout;
 use super::publish::{MAX_AHEAD, Outcome};
-use super::queue::{Step, Ticket};
+use super::queue::{Caller, Step, Ticket};
 use super::reader::Reader;
 use super::session::{Session, Writing};
 
@@ -57,6 +57,27 @@ impl Session {
         let message = draft.into_message(MessageId::MIN, self.options.clock.now().whole_seconds());
         let bytes = check_size(&message, self.options.max_message_bytes)?;
         self.store_with_others(message, false, bytes)
+    }
+
+    /// Stores new messages that have come together, as one group where they fit into one. All stand in line before the first is
+    /// led, so that a caller of many takes the lock once.
+    pub fn append_all(&self, drafts: Vec<Draft>) -> Vec<Result<Appended>> {
+        let (now, deadline) = (self.options.clock.now().whole_seconds(), Instant::now() + self.options.lock_timeout);
+        let mut leads = false;
+        let callers: Vec<Result<Caller<'_>>> = drafts
+            .into_iter()
+            .map(|draft| {
+                let message = draft.into_message(MessageId::MIN, now);
+                let bytes = check_size(&message, self.options.max_message_bytes)?;
+                let (caller, first) = self.queue.join(message, false, bytes, deadline);
+                leads |= first;
+                Ok(caller)
+            })
+            .collect();
+        if leads {
+            self.lead();
+        }
+        callers.into_iter().map(|caller| caller?.answer(|| self.lead())).collect()
     }
 
     /// Stores a message, together with all that come at the same time.

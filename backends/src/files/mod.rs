@@ -159,6 +159,18 @@ impl Store for FilesStore {
         self.session.append(draft)
     }
 
+    async fn append_many(&self, drafts: Vec<Draft>) -> Vec<Result<Appended>> {
+        self.session.append_many(drafts)
+    }
+
+    /// Where every file is synced by itself, its caller's thread is needed for that.
+    fn appends_together(&self) -> usize {
+        match self.session.options.durability {
+            Durability::Disk => 1,
+            Durability::Os => queue::MAX_MESSAGES,
+        }
+    }
+
     async fn import(&self, message: Message) -> Result<Imported> {
         self.session.healing(|| self.session.import(message.clone()))
     }

@@ -5,10 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use fmail_api::Result;
+use fmail_api::{Error, Result};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::peer::{Frame, Peer, Script, wait};
+use super::peer::{Frame, PATIENCE, Peer, Script, wait};
+use super::ready::Ready;
 
 /// How many messages of a sender may be under way. Enough for a server to put them together; few enough that no watcher
 /// falls behind so far that it is cut.
@@ -83,6 +84,7 @@ pub fn delivered(script: &Script, watchers: usize, span: Duration) -> Result<Rat
 pub fn delivered_between(script: &Script, there: &Script, watchers: usize, span: Duration) -> Result<Rate> {
     let mut sender = Peer::sender(script)?;
     let mut watchers = (0..watchers).map(|_| Peer::watcher(there)).collect::<Result<Vec<_>>>()?;
+    let mut ready = Ready::of([&sender].into_iter().chain(&watchers))?;
     let mut phase = |span: Duration| -> Result<Rate> {
         let (watch, mut sent, mut acknowledged) = (Stopwatch::start(), 0, 0);
         let mut arrived = vec![0; watchers.len()];
@@ -94,16 +96,20 @@ pub fn delivered_between(script: &Script, there: &Script, watchers: usize, span:
             }
             while open && sent < slowest + WINDOW {
                 sent += 1;
-                sender.say(&(script.publication)(sent))?;
+                sender.keep(&(script.publication)(sent));
             }
-            for place in wait([&sender].into_iter().chain(&watchers))? {
+            sender.write()?;
+            ready.look(0, &sender)?;
+            let mut told = 0;
+            for place in ready.wait(PATIENCE)? {
+                told += 1;
                 match place.checked_sub(1) {
-                    None => {
-                        sender.write()?;
-                        acknowledged += sender.hear(Frame::Acknowledgement)? as u64;
-                    }
+                    None => acknowledged += sender.hear(Frame::Acknowledgement)? as u64,
                     Some(place) => arrived[place] += watchers[place].hear(Frame::Delivery)? as u64,
                 }
+            }
+            if told == 0 {
+                return Err(Error::internal(format!("a server said nothing for {} s", PATIENCE.as_secs())));
             }
         }
     };

@@ -1,5 +1,6 @@
 //! The daemon under load, beside servers that people know, under the same load from the same generator.
 
+mod background;
 mod delay;
 mod fanout;
 pub(super) mod forged;
@@ -8,6 +9,7 @@ pub(super) mod message;
 pub(super) mod nats;
 pub(super) mod peer;
 pub(super) mod process;
+mod ready;
 mod redis;
 mod sends;
 
@@ -65,6 +67,8 @@ pub fn measure(stage: &Stage, rounds: usize, report: &mut Report) -> Result<()> 
     };
     let effort = Effort::of(rounds);
     sends::measure(&servers, effort, report)?;
-    fanout::measure(&servers, effort, report)?;
-    delay::measure(&servers, effort, report)
+    let sustained = fanout::measure(&servers, effort, report)?;
+    fanout::measure_idle(stage, report)?;
+    delay::measure(&servers, effort, report)?;
+    delay::measure_loaded(&servers, sustained, effort, report)
 }

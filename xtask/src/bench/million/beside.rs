@@ -19,6 +19,8 @@ struct Question {
     command: Vec<String>,
     /// The same without fmail.
     sql: Option<String>,
+    /// It was measured with few messages already.
+    known: bool,
     /// Reading every message takes seconds; a few times are enough to tell.
     slow: bool,
 }
@@ -30,17 +32,22 @@ pub fn measure(stage: &Stage, projects: &Projects, rounds: usize, report: &mut R
     let database = database(&sqlite)?;
     let count = projects.count();
     for question in questions(projects.messages) {
-        let Question { what, command, sql, slow } = question;
+        let Question { what, command, sql, known, slow } = question;
         let arguments: Vec<&str> = command.iter().map(String::as_str).collect();
         let rounds = if slow { rounds.div_ceil(50) } else { rounds };
         let (few, many) = (&projects.few, &projects.many);
         let commands =
             [stage.fmail(few, &arguments), stage.fmail(many, &arguments), plugins.fmail(&sqlite, "sqlite", &arguments)];
         let [little, files, with_sqlite] = medians(rounds, commands)?;
-        report.figure(format!("{what}, 1,000 messages"), shown(little));
+        let small = format!("{what}, 1,000 messages");
         let what = format!("{what}, {count} messages");
-        report.compared(&what, shown(files), ratio(files, little), "with 1,000");
-        add_peak(report, &what, peak(&mut stage.fmail_with_peak(many, &arguments))?);
+        if known {
+            report.figure(format!("{what}, files"), shown(files));
+        } else {
+            report.figure(small, shown(little));
+            report.compared(&what, shown(files), ratio(files, little), "with 1,000");
+            add_peak(report, &what, peak(&mut stage.fmail_with_peak(many, &arguments))?);
+        }
         report.compared(format!("{what}, `sqlite` store"), shown(with_sqlite), ratio(with_sqlite, files), "the files");
         if let Some(sql) = sql {
             let [plain] = medians(rounds, [plugins.cost(&["query", &database.display().to_string(), &sql])])?;
@@ -51,12 +58,14 @@ pub fn measure(stage: &Stage, projects: &Projects, rounds: usize, report: &mut R
 }
 
 fn questions(messages: usize) -> Vec<Question> {
-    let question = |what, words: &[&str], sql: Option<String>, slow| Question {
+    let question = |what, words: &[&str], sql: Option<String>| Question {
         what,
         command: words.iter().map(|word| word.to_string()).collect(),
         sql,
-        slow,
+        known: false,
+        slow: false,
     };
+    let known = |question| Question { known: true, ..question };
     let search = |word: &str| {
         Some(format!(
             "SELECT m.json FROM search CROSS JOIN messages m ON m.id = search.rowid WHERE search MATCH \
@@ -67,12 +76,13 @@ fn questions(messages: usize) -> Vec<Question> {
     let newest = "SELECT m.json FROM places p CROSS JOIN messages m ON m.id = p.id WHERE p.target = 'task' \
                   ORDER BY p.id DESC LIMIT 20";
     let rare = (messages / 2).to_string();
+    let old = question("`fmail search`, a word in one old message", &["search", &rare], search(&rare));
     vec![
-        question("`fmail log task -n 20`, beside", &["log", "task", "-n", "20"], Some(newest.into()), false),
-        question("`fmail send`, beside", &["send", "bench", "one more"], None, false),
-        question("`fmail topics`", &["topics"], Some(topics), false),
-        question("`fmail search`, a word in every message", &["search", "module"], search("module"), false),
-        question("`fmail search`, a word in one old message", &["search", &rare], search(&rare), true),
+        known(question("`fmail log task -n 20`", &["log", "task", "-n", "20"], Some(newest.into()))),
+        known(question("`fmail send`", &["send", "bench", "one more"], None)),
+        question("`fmail topics`", &["topics"], Some(topics)),
+        question("`fmail search`, a word in every message", &["search", "module"], search("module")),
+        Question { slow: true, ..old },
     ]
 }
 

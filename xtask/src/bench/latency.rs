@@ -1,9 +1,11 @@
-//! From a send to the line that a running watch prints, with nothing else going on and while others send.
+//! From a send to the line that a running watch prints.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fmail_api::{Error, Result};
@@ -74,81 +76,82 @@ pub fn measure(stage: &Stage, rounds: usize, report: &mut Report) -> Result<()> 
         }
     }
 
-    let timed = |number: usize| -> Result<(f64, f64)> {
-        let text = format!("message {number}.");
-        let start = Instant::now();
-        send(&text)?;
-        let end = Instant::now();
-        let arrival = watch.arrival(&text, Duration::from_secs(5)).ok_or_else(lost)?;
-        // The line may come first: the message is visible before its name is made durable and the sender ends.
-        let early = end.saturating_duration_since(arrival).as_secs_f64();
-        Ok(((arrival - start).as_secs_f64(), arrival.saturating_duration_since(end).as_secs_f64() - early))
-    };
-    let (mut from_start, mut from_end): (Vec<f64>, Vec<f64>) =
-        (0..rounds).map(timed).collect::<Result<Vec<_>>>()?.into_iter().unzip();
-    add(report, "from before `fmail send` is started to the watch's line", &mut from_start, Some(GOAL));
-    add(report, "from the end of `fmail send` to the watch's line", &mut from_end, None);
-
-    let others = || stage.fmail(&project, &["send", "others", "work of others"]);
-    let most = crowd(None, CAPACITY, others, || Ok(()))?;
-    let mut number = rounds;
-    let mut loaded = Vec::new();
-    crowd(Some(most / 2.0), Duration::ZERO, others, || {
-        for _ in 0..rounds {
-            number += 1;
-            loaded.push(timed(number)?.0);
+    let arrivals = |name: &str, rounds: usize| -> Result<Arrivals> {
+        let mut arrivals = Arrivals::default();
+        for number in 0..rounds {
+            let text = format!("{name} {number}.");
+            let start = Instant::now();
+            send(&text)?;
+            let end = Instant::now();
+            let arrival = watch.arrival(&text, Duration::from_secs(5)).ok_or_else(lost)?;
+            arrivals.from_start.push((arrival - start).as_secs_f64());
+            // The line may come first: the message is visible before its name is made durable and the sender ends.
+            let early = end.saturating_duration_since(arrival).as_secs_f64();
+            arrivals.from_end.push(arrival.saturating_duration_since(end).as_secs_f64() - early);
+            arrivals.sends.push((end - start).as_secs_f64());
         }
-        Ok(())
-    })?;
-    let what = format!("the same while others send at half of what they can, {:.0} messages/s", most / 2.0);
-    add(report, &what, &mut loaded, Some(GOAL));
+        Ok(arrivals)
+    };
+    let mut idle = arrivals("idle", rounds)?;
+    idle.tell("", report);
+    // One sender after the other without a pause is all that one of them can do; every other time is half of it.
+    let pace = Duration::from_secs_f64(2.0 * quantile(&mut idle.sends, 0.5));
+    let load = Load::start(stage.fmail(&project, &["send", "load", "half of what a sender can do"]), pace)?;
+    let loaded = arrivals("loaded", rounds);
+    load.end()?;
+    loaded?.tell(", at half load", report);
     Ok(())
 }
 
-/// 99 of 100 messages have to be there within this time.
-const GOAL: f64 = 0.005;
+/// When the lines of messages came, in seconds.
+#[derive(Default)]
+struct Arrivals {
+    from_start: Vec<f64>,
+    from_end: Vec<f64>,
+    /// How long each sender took.
+    sends: Vec<f64>,
+}
 
-/// For how long it is tried how many messages others can send.
-const CAPACITY: Duration = Duration::from_secs(1);
-
-/// So many others send.
-const OTHERS: usize = 2;
-
-fn add(report: &mut Report, what: &str, samples: &mut [f64], goal: Option<f64>) {
-    let (half, most) = (quantile(samples, 0.5), quantile(samples, 0.99));
-    report.figure(what, format!("p50 {}, p99 {}", shown_seconds(half), shown_seconds(most)));
-    if let Some(goal) = goal {
-        report.goal(&format!("p99 under {:.0} ms", goal * 1e3), most < goal);
+impl Arrivals {
+    fn tell(&mut self, when: &str, report: &mut Report) {
+        let (half, most) = (quantile(&mut self.from_start, 0.5), quantile(&mut self.from_start, 0.99));
+        let what = "from before `fmail send` is started to the watch's line";
+        report.figure(format!("{what}{when}"), format!("p50 {}, p99 {}", shown_seconds(half), shown_seconds(most)));
+        report.goal(&format!("p99 under {:.0} ms", MOST * 1e3), most < MOST);
+        let (half, most) = (quantile(&mut self.from_end, 0.5), quantile(&mut self.from_end, 0.99));
+        let what = "from the end of `fmail send` to the watch's line";
+        report.figure(format!("{what}{when}"), format!("p50 {}, p99 {}", shown_seconds(half), shown_seconds(most)));
     }
 }
 
-/// Lets others send, all together this many messages a second or as many as they can, while something is done and at least
-/// for so long. Says how many they sent each second.
-fn crowd(
-    rate: Option<f64>,
-    span: Duration,
-    command: impl Fn() -> Command + Sync,
-    during: impl FnOnce() -> Result<()>,
-) -> Result<f64> {
-    let (over, sent, begun) = (AtomicBool::new(false), AtomicU32::new(0), Instant::now());
-    let pause = rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(OTHERS as f64 / rate.max(1.0)));
-    let work = || -> Result<()> {
-        let mut next = Instant::now();
-        while !over.load(Ordering::Relaxed) {
-            succeed(&mut command())?;
-            sent.fetch_add(1, Ordering::Relaxed);
-            next += pause;
-            std::thread::sleep(next.saturating_duration_since(Instant::now()));
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let running: Vec<_> = (0..OTHERS).map(|_| scope.spawn(work)).collect();
-        let done = during();
-        std::thread::sleep(span.saturating_sub(begun.elapsed()));
-        over.store(true, Ordering::Relaxed);
-        let panicked = |_| Err(Error::internal("a sender panicked"));
-        running.into_iter().try_for_each(|sender| sender.join().unwrap_or_else(panicked)).and(done)
-    })?;
-    Ok(f64::from(sent.into_inner()) / begun.elapsed().as_secs_f64())
+/// The goal for what 99 of 100 messages take from the start of their sender, in seconds.
+const MOST: f64 = 0.005;
+
+/// A command that is run again and again at a pace, on a thread of its own.
+struct Load {
+    ending: Arc<AtomicBool>,
+    thread: JoinHandle<Result<()>>,
+}
+
+impl Load {
+    fn start(mut command: Command, pace: Duration) -> Result<Self> {
+        let ending = Arc::new(AtomicBool::new(false));
+        let ended = ending.clone();
+        let run = move || -> Result<()> {
+            let mut due = Instant::now();
+            while !ended.load(Ordering::Relaxed) {
+                succeed(&mut command)?;
+                due += pace;
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            }
+            Ok(())
+        };
+        let thread = std::thread::Builder::new().name("load".into()).spawn(run);
+        Ok(Load { ending, thread: thread.map_err(|error| Error::io("no thread for the load", &error))? })
+    }
+
+    fn end(self) -> Result<()> {
+        self.ending.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|_| Err(Error::internal("the load ended unexpectedly")))
+    }
 }

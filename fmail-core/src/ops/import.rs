@@ -190,8 +190,9 @@ fn fit(message: &mut Message, limit: usize) {
 mod tests {
     use fmail_api::{
         ErrorKind, Event, ImportManyRequest, ImportRequest, Imported, Message, Query, REPLY_HASH, RefusedReason,
-        Request, Response, Result, Verdict,
+        Request, Response, Result, Store, Verdict,
     };
+    use futures::executor::{block_on, block_on_stream};
     use serde_json::Value;
 
     use crate::testing::Project;

@@ -20,6 +20,7 @@ mod import;
 mod index;
 mod layout;
 mod lock;
+mod newest;
 mod publish;
 mod quarantine;
 mod queue;

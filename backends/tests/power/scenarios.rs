@@ -155,7 +155,7 @@ fn checkpoints(stage: &Stage) {
 fn beside(stage: &Stage) {
     two_before(stage);
     let daemon = stage.daemon(SMALL);
-    for number in 0..5 {
+    for number in 0..3 {
         send_groups(stage, &daemon, 2 * number, &[2]);
         stage.recorder.next_process(None);
         let draft = keyed(note("carol", "build", &format!("command {number}")), &format!("command {number}"));
@@ -164,7 +164,7 @@ fn beside(stage: &Stage) {
         stage.send(draft);
     }
     stage.recorder.forget(&stage.project.path("index"));
-    send_groups(stage, &daemon, 10, &[2]);
+    send_groups(stage, &daemon, 6, &[2]);
 }
 
 fn journaled_removals(stage: &Stage) {

@@ -64,7 +64,7 @@ pub fn measure(stage: &Stage, rounds: usize, report: &mut Report) -> Result<()> 
         nats: available("NATS", Nats::start(stage)),
     };
     let effort = Effort::of(rounds);
-    sends::measure(&servers, effort, report)?;
+    sends::measure(stage, &servers, effort, report)?;
     fanout::measure(&servers, effort, report)?;
     delay::measure(&servers, effort, report)
 }

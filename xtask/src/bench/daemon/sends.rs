@@ -1,26 +1,29 @@
-//! Acknowledged durable sends, against a Redis stream that is synced before each answer.
+//! Acknowledged durable sends, against a Redis stream that is synced before each answer, and against a C program that does
+//! the same to the same file system for groups of as many messages.
 
 use fmail_api::Result;
 
 use super::load::{Rate, acknowledged};
 use super::{Effort, NOT_MEASURED, Servers};
 use crate::bench::report::Report;
+use crate::bench::stage::Stage;
 use crate::bench::timing::quantile;
 
 const CONNECTIONS: [usize; 3] = [1, 16, 64];
 
 /// Adds the rows of this measurement.
-pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result<()> {
+pub fn measure(stage: &Stage, servers: &Servers, effort: Effort, report: &mut Report) -> Result<()> {
     for connections in CONNECTIONS {
         let many = if connections == 1 { "1 connection".into() } else { format!("{connections} connections") };
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let (mut ours, mut theirs, mut least) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..effort.turns {
             if let Some(redis) = &servers.redis {
                 theirs.push(acknowledged(&redis.stream("bench")?, connections, effort.span)?);
             }
+            least.push(stage.groups_in_c("journal", connections, effort.span)?);
             ours.push(acknowledged(&servers.disk.script()?, connections, effort.span)?);
         }
-        let ours = median(&ours);
+        let (ours, least) = (median(&ours), quantile(&mut least, 0.5));
         let what = format!("{many}, durable sends, forged");
         match &servers.redis {
             Some(redis) => {
@@ -33,6 +36,10 @@ pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result
                 report.figure(what, shown(ours, "sends/s"));
             }
         }
+        report.figure(format!("{many}, the same file operations in C"), format!("{least:.0} messages/s"));
+        let ratio = ours.each_second / least;
+        report.compared(format!("{many}, forged beside that"), shown(ours, "sends/s"), ratio, "C");
+        report.goal("at least 0.7 x", ratio >= 0.7);
     }
     Ok(())
 }

@@ -11,8 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use common::{ERRORS, Fault, FaultFs, HandClock, Project, Step, all, arrivals, bodies, draft, send};
-use fmail_api::{Appended, Draft, ErrorKind, Imported, Message, MessageId, Result, Store};
+use fmail_api::{Appended, Draft, ErrorKind, Event, Imported, Message, MessageId, Query, Result, Store};
 use fmail_backends::{FilesOptions, FilesStore, JournalOptions};
+use futures::StreamExt;
 use futures::executor::block_on;
 
 /// What one caller of a group got: an answer, or nothing because its thread panicked.
@@ -390,6 +391,84 @@ fn imports_share_a_group_and_have_each_their_own_verdict() {
     assert_eq!(all(&project.store()).len(), 2 + 5);
     let locks = fs.steps().iter().filter(|step| step.operation == "create" && step.name == "lock").count();
     assert!(locks <= 2, "those that had to wait for another of their id are a second group, not six");
+}
+
+#[test]
+fn many_messages_of_one_caller_are_a_group_and_have_each_their_own_verdict() {
+    let project = two_messages();
+    let fs = FaultFs::new(Fault::None);
+    let store = patient_store(&project, fs.clone());
+    let verdicts = block_on(store.import_many(foreign(&project)));
+    let verdicts: Vec<Imported> = verdicts.into_iter().map(|verdict| verdict.unwrap()).collect();
+    assert_eq!([0, 3, 4].map(|number| &verdicts[number]), [&Imported::New; 3]);
+    assert_eq!(verdicts[5], Imported::Duplicate);
+    assert!([1, 2].iter().all(|number| matches!(verdicts[*number], Imported::Relocated(_))), "{verdicts:?}");
+    assert_eq!(all(&project.store()).len(), 2 + 5);
+    let locks = fs.steps().iter().filter(|step| step.operation == "create" && step.name == "lock").count();
+    assert!(locks <= 2, "those that had to wait for another of their id are a second group, not six");
+}
+
+#[test]
+fn any_operation_of_many_imports_of_one_caller_may_fail() {
+    let import = |project: &Project, fault| {
+        let fs = FaultFs::new(fault);
+        (block_on(patient_store(project, fs.clone()).import_many(foreign(project))), fs)
+    };
+    let steps = import(&two_messages(), Fault::None).1.steps().len();
+    for at in 0..steps {
+        let project = two_messages();
+        let (verdicts, _) = import(&project, Fault::Fail(at, common::EIO));
+        assert_eq!(verdicts.len(), 6);
+        let copies = |number: usize| {
+            let found = all(&project.store());
+            bodies(&found).iter().filter(|body| **body == format!("group {number}")).count()
+        };
+        for (number, verdict) in verdicts.iter().enumerate().take(5) {
+            let copies = copies(number);
+            assert!(copies == 1 || (verdict.is_err() && copies == 0), "step {at}: {copies} of message {number}");
+        }
+        let again = block_on(project.store().import_many(foreign(&project)));
+        assert!(again.iter().all(Result::is_ok), "step {at}: {again:?}");
+        assert!((0..5).all(|number| copies(number) == 1), "step {at}");
+        assert_eq!(project.names("tmp"), [] as [&str; 0], "step {at}: left in tmp");
+    }
+}
+
+#[test]
+fn more_messages_of_one_caller_than_fit_into_a_group_are_all_stored() {
+    let project = two_messages();
+    let store = project.store();
+    let messages: Vec<Message> = (0..200)
+        .map(|number| {
+            let id = MessageId::from_ticks(17_680_590_000_000 + number).unwrap();
+            draft("task", &format!("many {number}")).into_message(id, id.time().whole_seconds())
+        })
+        .collect();
+    // Others stand in the same line meanwhile, and each of them leads at times.
+    thread::scope(|scope| {
+        let importing = scope.spawn(|| block_on(store.import_many(messages.clone())));
+        for number in 0..20 {
+            send(&store, "build", &format!("beside {number}"));
+        }
+        let verdicts = importing.join().unwrap();
+        assert!(verdicts.into_iter().all(|verdict| verdict.unwrap() == Imported::New));
+    });
+    assert_eq!(all(&store).len(), 2 + 200 + 20);
+}
+
+#[test]
+fn a_watch_of_the_same_process_does_not_wait_for_the_kernel() {
+    let project = two_messages();
+    let options = FilesOptions { events: false, poll_interval: Duration::from_secs(3_600), ..project.options() };
+    let store = FilesStore::open(options).unwrap();
+    let end = block_on(store.scan(Query { limit: Some(0), ..Query::default() })).unwrap().cursor;
+    let mut events = block_on(store.watch(Query::default(), end)).unwrap();
+    thread::scope(|scope| {
+        let next = scope.spawn(|| block_on(events.next()));
+        send(&store, "task", "at once");
+        let Some(Ok(Event::Message(delivery))) = next.join().unwrap() else { panic!() };
+        assert_eq!(delivery.message.body, "at once");
+    });
 }
 
 #[test]

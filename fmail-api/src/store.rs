@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use futures::future::join_all;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,6 +48,8 @@ pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_576;
 /// - **I2** Importing a message that is there (same identity) is `Duplicate` and changes nothing.
 /// - **I3** Another message under an id that is taken is `Relocated`: stored under a fresh id, `origin_id` set.
 /// - **I4** A message older than what `remove` swept away is `Refused`.
+/// - **I5** Of many that are imported together each has the verdict that it would have alone: one that is refused or there
+///   already, also twice among them, changes nothing for the others.
 ///
 /// # Scan
 /// - **Q1** Scope, ids, sender, thread and times filter exactly; what does not match is not delivered.
@@ -89,6 +92,12 @@ pub trait Store: Send + Sync {
 
     /// Stores a message that another host or store has given its id (I1 to I4).
     async fn import(&self, message: Message) -> Result<Imported>;
+
+    /// Stores many of them, each with its own verdict, in the order of the messages (I1 to I5). By default each is imported
+    /// by itself, all at the same time; a store for which many together are cheaper than each alone does better.
+    async fn import_many(&self, messages: Vec<Message>) -> Vec<Result<Imported>> {
+        join_all(messages.into_iter().map(|message| self.import(message))).await
+    }
 
     /// Delivers what is stored (Q1 to Q7).
     async fn scan(&self, query: Query) -> Result<Scan>;

@@ -95,6 +95,7 @@ impl Client for Operations {
             Request::Search(request) => self.search(context, request).await,
             Request::Nudge(request) => Ok(Reply::new(Response::Nudged { sessions: self.nudge(context, request)? })),
             Request::Import(import) => Ok(Reply::new(Response::Imported(self.import(*import).await?))),
+            Request::ImportMany(import) => Ok(Reply::new(Response::ImportedMany(self.import_many(import).await?))),
             Request::Digest(request) => Ok(Reply::new(Response::Digest(self.digest(request).await?))),
             Request::Fetch(request) => self.fetch(request).await,
             Request::Records(request) => Ok(Reply::new(Response::Records(self.records(request).await?))),

@@ -23,6 +23,8 @@ use crate::underway::Underway;
 pub const AT_A_TIME: usize = 64;
 /// How many of them may be other hosts': whatever these ask for, the users of this machine get their turn.
 const FOR_RELAYS: usize = 24;
+/// How many of those a batch of messages takes: it keeps the disk busy for as long as many requests.
+const FOR_A_BATCH: u32 = 8;
 
 /// Runs operations on threads that may wait for the disk, and knows who is there.
 pub struct Served {
@@ -105,7 +107,10 @@ impl Served {
     async fn turn(&self, request: &Request) -> Result<Turn> {
         let ended = |_| Error::internal("the project takes no operations any more");
         let relay = match request.is_for_relays() {
-            true => Some(self.relay_turns.clone().acquire_owned().await.map_err(ended)?),
+            true => {
+                let turns = if matches!(request, Request::ImportMany(_)) { FOR_A_BATCH } else { 1 };
+                Some(self.relay_turns.clone().acquire_many_owned(turns).await.map_err(ended)?)
+            }
             false => None,
         };
         Ok((relay, self.turns.clone().acquire_owned().await.map_err(ended)?))
@@ -125,6 +130,15 @@ impl Served {
                 Ok(_) => {}
                 Err(error) => neighbours.imported(from, id, &Err(error.clone())),
             },
+            (About::ImportMany(from, ids), reply) if context.principal != Principal::Local => match reply {
+                Ok(Reply { head: Response::ImportedMany(verdicts), .. }) => {
+                    for (id, verdict) in ids.into_iter().zip(verdicts.iter()) {
+                        neighbours.imported(from, id, &verdict.clone().into());
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => ids.into_iter().for_each(|id| neighbours.imported(from, id, &Err(error.clone()))),
+            },
             (About::Relay(request), Ok(reply)) if context.principal != Principal::Local => {
                 let during = |events: EventStream| neighbours.during(context, &request, events);
                 reply.events = reply.events.take().map(during);
@@ -141,6 +155,7 @@ type Turn = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
 enum About {
     Hello,
     Import(Option<NodeId>, MessageId),
+    ImportMany(Option<NodeId>, Vec<MessageId>),
     Relay(RelayRequest),
     Nothing,
 }
@@ -150,6 +165,9 @@ impl About {
         match request {
             Request::Hello(_) => About::Hello,
             Request::Import(import) => About::Import(import.from, import.message.id),
+            Request::ImportMany(import) => {
+                About::ImportMany(import.from, import.messages.iter().map(|message| message.id).collect())
+            }
             Request::Relay(relay) => About::Relay(relay.clone()),
             _ => About::Nothing,
         }

@@ -4,7 +4,7 @@
 //! index. Then the lock is free, the next group begins, and this one syncs its directories and answers. Each message has
 //! its own verdict.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ use super::head::key_hash;
 use super::index::{Changes, Entry, damaged, is_damage};
 use super::layout;
 use super::publish::{MAX_AHEAD, Outcome};
-use super::queue::{Step, Ticket};
+use super::queue::Ticket;
 use super::reader::Reader;
-use super::session::{Session, Writing};
+use super::session::{Session, Writing, relock};
 
 /// How long an idempotency key is remembered.
 const KEY_LIFE: Duration = Duration::from_secs(24 * 3600);
@@ -68,6 +68,15 @@ impl Session {
         caller.answer(|| self.lead())
     }
 
+    /// Stores imported messages of these sizes, together with all that come at the same time. Each has its answer.
+    pub fn store_imported(&self, messages: Vec<(Message, usize)>) -> Vec<Result<Appended>> {
+        let (caller, leads) = self.queue.join_with(messages, true, Instant::now() + self.options.lock_timeout);
+        if leads {
+            self.lead();
+        }
+        caller.answers(|| self.lead())
+    }
+
     /// Stores the messages of all who wait, as far as they fit into one group.
     fn lead(&self) {
         let baton = self.queue.baton();
@@ -75,6 +84,11 @@ impl Session {
         let mut done = self.commit(&mut group);
         if done.as_ref().is_err_and(is_damage) {
             done = self.heal().and_then(|()| self.commit(&mut group));
+        }
+        // Our own watches need not wait until the kernel has told another thread of it.
+        let hub = relock(&self.hub).clone();
+        if let Some(hub) = hub {
+            hub.wake_all();
         }
         self.give_up(&mut group, done);
         drop(baton);
@@ -130,10 +144,12 @@ impl Session {
         if !member.ticket.imported {
             return self.first_with_key(top, writing, message.key.as_deref());
         }
-        if let Some((dirs, not_durable)) = self.is_here(top, writing, message)? {
+        let state = writing.index.state()?;
+        let found = writing.index.find(&state, message.id)?;
+        let taken = !found.is_empty();
+        if let Some((dirs, not_durable)) = self.is_here(top, writing, &state, message, found)? {
             return Ok(Some(Stored { message: message.clone(), duplicate: true, dirs, not_durable }));
         }
-        let taken = !writing.index.find(&writing.index.state()?, message.id)?.is_empty();
         member.keeps_id = !taken && message.id <= self.latest();
         Ok(None)
     }
@@ -167,9 +183,15 @@ impl Session {
         Ok((numbers, messages))
     }
 
-    /// The callers of a group, apart from the one that leads.
+    /// The callers of a group, apart from the one that leads. Who brings many messages has one thread, where as many callers
+    /// with one each would have had as many.
     fn crew(&self, group: &[Member]) -> Crew {
-        Crew::with(&self.options.fs, group.iter().skip(1).map(|member| member.ticket.caller.clone()).collect())
+        let Some(leader) = group.first() else { return Crew::alone(&self.options.fs) };
+        let mut parties = HashSet::from([leader.ticket.party]);
+        let others = group.iter().filter(|member| parties.insert(member.ticket.party));
+        let others: Vec<_> = others.map(|member| member.ticket.caller.clone()).collect();
+        let absent = group.len() - 1 - others.len();
+        Crew::with(&self.options.fs, others, absent)
     }
 
     /// Decides about those without a verdict: the lock could not be taken, or there were no ids, or everything failed. Who
@@ -221,8 +243,7 @@ impl Session {
                 message: Arc::new(stored.message),
                 duplicate: stored.duplicate,
             });
-            // A caller that panicked does not want to know.
-            let _ = ticket.caller.send(Step::Answer(answer));
+            ticket.answer(answer);
         }
     }
 

@@ -176,6 +176,11 @@ impl Store for FilesStore {
         self.session.healing(|| self.session.import(message.clone()))
     }
 
+    /// An index that is found damaged is made anew by who leads the group, as with all that is stored.
+    async fn import_many(&self, messages: Vec<Message>) -> Vec<Result<Imported>> {
+        self.session.import_many(messages)
+    }
+
     async fn scan(&self, query: Query) -> Result<Scan> {
         self.session.healing(|| self.session.scan(query.clone()))
     }

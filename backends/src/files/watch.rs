@@ -39,7 +39,8 @@ pub struct Hub {
 }
 
 impl Hub {
-    fn wake_all(&self) {
+    /// Has every watch look again.
+    pub fn wake_all(&self) {
         for waker in relock(&self.wakers).values_mut().filter_map(Option::take) {
             waker.wake();
         }

@@ -164,6 +164,10 @@ impl Store for Fanout {
         self.inner.import(message).await
     }
 
+    async fn import_many(&self, messages: Vec<Message>) -> Vec<Result<Imported>> {
+        self.inner.import_many(messages).await
+    }
+
     async fn scan(&self, query: Query) -> Result<Scan> {
         let scan = self.inner.scan(query).await?;
         Ok(Scan { messages: pulled(scan.messages, self.blocking.clone(), weigh), ..scan })

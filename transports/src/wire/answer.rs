@@ -52,6 +52,7 @@ fn line(response: &Response, form: Form, style: Style) -> Result<LineWriter> {
         Response::Reservations(leases) => ok().field("reservations", leases),
         Response::Nudged { sessions } => ok().field("sessions", sessions),
         Response::Imported(imported) => ok().field("imported", imported),
+        Response::ImportedMany(verdicts) => ok().field("imported", verdicts),
         Response::Digest(digest) => ok().field("digest", digest),
         Response::Fetching => ok(),
         Response::Records(records) => ok().field("records", records),

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The layout of files that this version writes. A program refuses to write over a layout newer than its own.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The size limit of a message unless the configuration says otherwise: 1 MB, on its compact JSON.
 pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_576;

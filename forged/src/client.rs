@@ -41,8 +41,8 @@ pub struct Served {
     pub relaying: Relaying,
     relay_turns: Arc<Semaphore>,
     turns: Arc<Semaphore>,
-    /// Where sends are put together, if the store gains by it.
-    sends: Option<Arc<Sends>>,
+    /// Where sends are put together, as long as the store gains by it.
+    sends: Arc<Sends>,
     /// Held by every operation and every stream that is under way.
     busy: Arc<()>,
     /// The directory that was opened, for a project whose loss does not end the daemon.
@@ -189,13 +189,13 @@ impl Client for Served {
         if let Request::Hello(hello) = &request {
             self.relaying.neighbours.greeted(hello);
         }
-        let request = match (request, &self.sends) {
-            (Request::Send(send), Some(sends)) => {
+        let request = match request {
+            Request::Send(send) if self.sends.are_put_together() => {
                 let (context, busy) = (context.clone(), self.busy.clone());
-                let sent = sends.send(context, *send, busy, self.guarded.as_ref()).await?;
+                let sent = self.sends.send(context, *send, busy, self.guarded.as_ref()).await?;
                 return Ok(Reply::new(Response::Sent(Box::new(sent))));
             }
-            (request, _) => request,
+            request => request,
         };
         let about = About::of(&request);
         // What the daemon does for all agents makes none of them present.

@@ -36,10 +36,14 @@ struct Waiting {
 }
 
 impl Sends {
-    /// The line of a project whose store gains by it.
-    pub fn new(operations: &Arc<Operations>) -> Option<Arc<Self>> {
-        let operations = operations.clone();
-        (operations.sends_together() > 1).then(|| Arc::new(Sends { operations, line: Mutex::default() }))
+    /// The line of a project.
+    pub fn new(operations: &Arc<Operations>) -> Arc<Self> {
+        Arc::new(Sends { operations: operations.clone(), line: Mutex::default() })
+    }
+
+    /// Whether the store gains by it now: the files do as long as they have a journal.
+    pub fn are_put_together(&self) -> bool {
+        self.operations.sends_together() > 1
     }
 
     /// Stores the message, together with all that come at the same time. It stands in line when this is first polled, and is
@@ -98,7 +102,7 @@ impl Serving {
     /// The next that are stored together; nothing when nobody waits, and then the duty is over.
     fn take(&mut self) -> Option<Vec<Waiting>> {
         let mut line = self.sends.lock();
-        let count = line.waiting.len().min(self.sends.operations.sends_together());
+        let count = line.waiting.len().min(self.sends.operations.sends_together().max(1));
         (line.served, self.over) = (count > 0, count == 0);
         line.served.then(|| line.waiting.drain(..count).collect())
     }

@@ -35,6 +35,8 @@ pub struct Rebuild<'a> {
     pub latest: MessageId,
     /// The time, in nanoseconds since 1970.
     pub now: u64,
+    /// The position of the journal up to which everything is in the mailboxes.
+    pub journal: u64,
     /// Where progress is reported.
     pub reporter: &'a Reporter,
 }
@@ -225,6 +227,7 @@ impl Rebuild<'_> {
             let bytes: Vec<u8> = buckets.iter().enumerate().flat_map(encode).collect();
             writer.write(&bytes, table)?;
         }
+        writer.state.journal = self.journal;
         writer.state.committed = writer.next - 1;
         writer.state.rows = rows.len().checked_sub(1).map_or(0, |last| row_slot(last as u32));
         writer.write(&writer.state.encode(), format::STATE_AT)?;
@@ -419,7 +422,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-fn random_u64() -> Result<u64> {
+pub fn random_u64() -> Result<u64> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| Error::io("no random number", &error.into()))?;

@@ -86,7 +86,7 @@ fn tell(servers: &Servers, watchers: usize, measured: &Measured, report: &mut Re
 /// has left in its memory does not count.
 pub fn measure_idle(stage: &Stage, report: &mut Report) -> Result<()> {
     let what = |who: &str| format!("{} idle watchers, resident memory, {who}", grouped(IDLE));
-    if let Some(nats) = available("NATS", Nats::start(stage)) {
+    if let Some(nats) = available("NATS", Nats::start(stage), report) {
         let watchers = (0..IDLE).map(|_| Peer::watcher(&nats.script()?)).collect::<Result<Vec<_>>>()?;
         report.figure(what(&nats.name), format!("{:.1} MB", nats.resident()?));
         drop(watchers);

@@ -70,7 +70,7 @@ pub fn measure(stage: &Stage, rounds: usize, report: &mut Report) -> Result<()> 
         jetstream: available("NATS JetStream", JetStream::with_stream(stage, "sends", true, ""), report),
     };
     let effort = Effort::of(rounds);
-    sends::measure(&servers, effort, report)?;
+    sends::measure(stage, &servers, effort, report)?;
     let sustained = fanout::measure(&servers, effort, report)?;
     fanout::measure_idle(stage, report)?;
     delay::measure(&servers, effort, report)?;

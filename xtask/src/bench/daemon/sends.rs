@@ -1,4 +1,5 @@
-//! Acknowledged durable sends, against servers that sync before each answer: a Redis stream and a NATS JetStream.
+//! Acknowledged durable sends, against servers that sync before each answer, a Redis stream and a NATS JetStream, and against a
+//! C program that does the same to the same file system for groups of as many messages.
 
 use fmail_api::Result;
 
@@ -6,15 +7,16 @@ use super::load::{Rate, acknowledged, acknowledged_each};
 use super::peer::Script;
 use super::{Effort, NOT_MEASURED, Servers};
 use crate::bench::report::Report;
+use crate::bench::stage::Stage;
 use crate::bench::timing::quantile;
 
 /// How many connections there are, and how many times as fast as Redis and as NATS we want to be.
 const CONNECTIONS: [(usize, f64, f64); 3] = [(1, 1.0, 1.0), (16, 0.75, 3.0), (64, 0.45, 3.0)];
 
 /// Adds the rows of this measurement.
-pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result<()> {
+pub fn measure(stage: &Stage, servers: &Servers, effort: Effort, report: &mut Report) -> Result<()> {
     for (connections, of_redis, of_nats) in CONNECTIONS {
-        let (mut ours, mut redis, mut nats) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ours, mut redis, mut nats, mut least) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for _ in 0..effort.turns {
             if let Some(server) = &servers.redis {
                 redis.push(acknowledged(&server.stream("bench")?, connections, effort.span)?);
@@ -24,11 +26,12 @@ pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result
                 let scripts: Vec<Script> = (0..connections).map(script).collect::<Result<_>>()?;
                 nats.push(acknowledged_each(&scripts.iter().collect::<Vec<_>>(), effort.span)?);
             }
+            least.push(stage.groups_in_c("journal", connections, effort.span)?);
             ours.push(acknowledged(&servers.disk.script()?, connections, effort.span)?);
         }
         let many = if connections == 1 { "1 connection".into() } else { format!("{connections} connections") };
         let what = |who: &str| format!("{many}, durable sends, {who}");
-        let ours = median(&ours);
+        let (ours, least) = (median(&ours), quantile(&mut least, 0.5));
         if servers.redis.is_none() && servers.jetstream.is_none() {
             report.figure(what("forged"), shown(ours, "sends/s"));
         }
@@ -47,6 +50,10 @@ pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result
             report.compared(what(&format!("forged, beside {plain}")), shown(ours, "sends/s"), ratio, name);
             report.goal(&format!("at least {goal} x"), ratio >= goal);
         }
+        report.figure(format!("{many}, the same file operations in C"), format!("{least:.0} messages/s"));
+        let ratio = ours.each_second / least;
+        report.compared(format!("{many}, forged beside that"), shown(ours, "sends/s"), ratio, "C");
+        report.goal("at least 0.7 x", ratio >= 0.7);
     }
     Ok(())
 }

@@ -83,7 +83,7 @@ fn publication(payload: &str) -> Vec<u8> {
 }
 
 /// A line is a frame; that of a message is followed by its payload.
-fn frame(bytes: &[u8]) -> Result<Option<(Frame, usize)>> {
+pub fn frame(bytes: &[u8]) -> Result<Option<(Frame, usize)>> {
     let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
     let line = String::from_utf8_lossy(&bytes[..end]);
     let said = || Error::internal(format!("NATS said: {}", line.trim_end()));

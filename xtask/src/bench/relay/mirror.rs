@@ -9,7 +9,7 @@ use fmail_api::{Error, Result};
 use serde_json::{Value, json};
 
 use crate::bench::daemon::message::payload;
-use crate::bench::daemon::nats::{free_port, program};
+use crate::bench::daemon::nats::{self, free_port, program};
 use crate::bench::daemon::peer::{Address, Frame, Script};
 use crate::bench::daemon::process::{Process, output, version};
 use crate::bench::stage::Stage;
@@ -153,29 +153,17 @@ fn greeting(request: &str) -> Vec<u8> {
     format!("CONNECT {{\"verbose\":false,\"pedantic\":false}}\r\n{request}PING\r\n").into()
 }
 
-/// A line is a frame; that of a message is followed by its payload. What comes on our own subject for it is an
-/// acknowledgement, or says why there is none.
+/// What comes on our own subject for it is an acknowledgement, or says why there is none.
 fn frame(bytes: &[u8]) -> Result<Option<(Frame, usize)>> {
-    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
-    let line = String::from_utf8_lossy(&bytes[..end]);
-    let said = || Error::internal(format!("NATS said: {}", line.trim_end()));
-    let head = end + 1;
-    let mut words = line.split_whitespace();
-    match words.next() {
-        Some("MSG") => {
-            let subject = words.next().ok_or_else(said)?;
-            let length: usize = words.last().and_then(|text| text.parse().ok()).ok_or_else(said)?;
-            let whole = head + length + 2;
-            let Some(payload) = bytes.get(head..whole) else { return Ok(None) };
-            if !subject.starts_with("acknowledged.") {
-                return Ok(Some((Frame::Delivery, whole)));
+    match nats::frame(bytes)? {
+        Some((Frame::Delivery, whole)) if bytes.starts_with(b"MSG acknowledged.") => {
+            let said = String::from_utf8_lossy(&bytes[..whole]);
+            match said.contains("\"error\"") {
+                true => Err(Error::internal(format!("NATS said: {}", said.trim_end()))),
+                false => Ok(Some((Frame::Acknowledgement, whole))),
             }
-            let refused = payload.windows(7).any(|part| part == b"\"error\"");
-            if refused { Err(said()) } else { Ok(Some((Frame::Acknowledgement, whole))) }
         }
-        Some("PONG") => Ok(Some((Frame::Acknowledgement, head))),
-        Some("INFO" | "PING") => Ok(Some((Frame::Other, head))),
-        _ => Err(said()),
+        other => Ok(other),
     }
 }
 

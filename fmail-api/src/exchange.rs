@@ -11,6 +11,7 @@
 //! | `digest` | [`DigestRequest`]: what the caller holds in some stretches | [`Digest`]: for each, the same, its parts, or its places |
 //! | `fetch` | [`FetchRequest`]: places, or whole stretches | a stream of messages in their origin form |
 //! | `import` | [`ImportRequest`]: a message in its origin form | [`Imported`](crate::Imported) |
+//! | `import_many` | [`ImportManyRequest`]: several of them | a [`Verdict`] for each |
 //! | `records` | [`RecordsRequest`]: what the caller holds of the records that travel | [`Records`] |
 //! | `relay` | [`RelayRequest`](crate::RelayRequest): everything that arrives | a stream of messages in their origin form |
 //!
@@ -27,7 +28,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize, de};
 use serde_json::Value;
 
-use crate::{ContentHash, Error, Identity, Message, MessageId, RecordKey, Result, Timestamp};
+use crate::{ContentHash, Error, Identity, Imported, Message, MessageId, RecordKey, Result, Timestamp};
 
 /// The field beside `reply_to` in the origin form.
 pub const REPLY_HASH: &str = "reply_hash";
@@ -308,6 +309,60 @@ impl ImportRequest {
     /// A message of which nobody says where it comes from.
     pub fn new(message: Message) -> Self {
         ImportRequest { message, from: None }
+    }
+}
+
+/// Asks to store several messages that another host has given their ids. Each has its own verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ImportManyRequest {
+    /// The messages in their origin form, at most [`ImportManyRequest::MOST`].
+    #[serde(rename = "msgs")]
+    pub messages: Vec<Message>,
+    /// Which run of which daemon has them: they are not streamed back there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<NodeId>,
+}
+
+impl ImportManyRequest {
+    /// The most messages of a request: as many as a store of files commits together.
+    pub const MOST: usize = 64;
+}
+
+/// What became of one message of [`ImportManyRequest`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The answer that `import` would have given.
+    Imported(Imported),
+    /// The error that `import` would have given.
+    Failed(Error),
+}
+
+impl PartialEq for Verdict {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Verdict::Imported(one), Verdict::Imported(two)) => one == two,
+            (Verdict::Failed(one), Verdict::Failed(two)) => (one.kind(), one.message()) == (two.kind(), two.message()),
+            _ => false,
+        }
+    }
+}
+
+impl From<Result<Imported>> for Verdict {
+    fn from(result: Result<Imported>) -> Self {
+        match result {
+            Ok(imported) => Verdict::Imported(imported),
+            Err(error) => Verdict::Failed(error),
+        }
+    }
+}
+
+impl From<Verdict> for Result<Imported> {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Imported(imported) => Ok(imported),
+            Verdict::Failed(error) => Err(error),
+        }
     }
 }
 

@@ -47,8 +47,8 @@ pub mod verbs;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Cursor, Delivery, Event, EventStream, MessageStream, Notice, NoticeKind, Reporter};
 pub use exchange::{
-    Compared, Digest, DigestRequest, FetchRequest, Fingerprint, Held, ImportRequest, Node, NodeId, Place,
-    RECORD_BUCKETS, REPLY_HASH, Records, RecordsRequest, SharedKey, SharedRecord, Stretch, THREAD_HASH,
+    Compared, Digest, DigestRequest, FetchRequest, Fingerprint, Held, ImportManyRequest, ImportRequest, Node, NodeId,
+    Place, RECORD_BUCKETS, REPLY_HASH, Records, RecordsRequest, SharedKey, SharedRecord, Stretch, THREAD_HASH, Verdict,
 };
 pub use hash::{ContentHash, hex_sha256};
 pub use id::{MessageId, TICKS_PER_SECOND};

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, Backlog, Cursor, Digest, DigestRequest, FetchRequest, ImportRequest, Imported, InboxRequest, Lease,
-    LeasesChanged, MailCount, MarkRequest, Marked, Message, MessageId, Node, NodeId, Notice, NudgeRequest, Priority,
-    Profile, ProjectRecord, ReadRequest, Receipt, ReceiptRequest, Records, RecordsRequest, RelayView, ReleaseRequest,
-    RenewRequest, ReplyRequest, ReservationsRequest, ReserveRequest, Reserved, SearchRequest, Since, Target,
-    ThreadRequest, Timestamp,
+    AgentName, Backlog, Cursor, Digest, DigestRequest, FetchRequest, ImportManyRequest, ImportRequest, Imported,
+    InboxRequest, Lease, LeasesChanged, MailCount, MarkRequest, Marked, Message, MessageId, Node, NodeId, Notice,
+    NudgeRequest, Priority, Profile, ProjectRecord, ReadRequest, Receipt, ReceiptRequest, Records, RecordsRequest,
+    RelayView, ReleaseRequest, RenewRequest, ReplyRequest, ReservationsRequest, ReserveRequest, Reserved,
+    SearchRequest, Since, Target, ThreadRequest, Timestamp, Verdict,
 };
 
 /// The version of the protocol that this crate describes.
@@ -64,7 +64,7 @@ operations! {
     Unarchive "unarchive" MarkRead "mark_read" MarkUnread "mark_unread" Retrieved "retrieved" Delete "delete"
     Reply "reply" Thread "thread" Receipt "receipt" Search "search" Reserve "reserve" Release "release" Renew "renew"
     Reservations "reservations" Nudge "nudge" Gc "gc"
-    Digest "digest" Fetch "fetch" Import "import" Records "records" RelayStatus "relay_status"
+    Digest "digest" Fetch "fetch" Import "import" ImportMany "import_many" Records "records" RelayStatus "relay_status"
 }
 
 /// What a client asks for.
@@ -120,6 +120,8 @@ pub enum Request {
     Nudge(NudgeRequest),
     /// Store a message that another host has given its id; for relays.
     Import(Box<ImportRequest>),
+    /// Store several such messages; for relays.
+    ImportMany(ImportManyRequest),
     /// How what the caller holds differs from what is held here; for relays.
     Digest(DigestRequest),
     /// Deliver messages by their places; for relays.
@@ -160,7 +162,12 @@ impl Request {
     pub fn is_for_relays(&self) -> bool {
         matches!(
             self,
-            Request::Relay(_) | Request::Import(_) | Request::Digest(_) | Request::Fetch(_) | Request::Records(_)
+            Request::Relay(_)
+                | Request::Import(_)
+                | Request::ImportMany(_)
+                | Request::Digest(_)
+                | Request::Fetch(_)
+                | Request::Records(_)
         )
     }
 }
@@ -229,6 +236,8 @@ pub enum Response {
     },
     /// To [`Request::Import`].
     Imported(Imported),
+    /// To [`Request::ImportMany`], in the order of the request.
+    ImportedMany(Vec<Verdict>),
     /// To [`Request::Digest`].
     Digest(Digest),
     /// To [`Request::Fetch`]; messages in their origin form follow, the oldest place first.

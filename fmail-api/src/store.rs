@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use futures::future::join_all;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,7 +16,7 @@ use crate::{
 };
 
 /// The layout of files that this version writes. A program refuses to write over a layout newer than its own.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The size limit of a message unless the configuration says otherwise: 1 MB, on its compact JSON.
 pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_576;
@@ -47,6 +48,8 @@ pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_576;
 /// - **I2** Importing a message that is there (same identity) is `Duplicate` and changes nothing.
 /// - **I3** Another message under an id that is taken is `Relocated`: stored under a fresh id, `origin_id` set.
 /// - **I4** A message older than what `remove` swept away is `Refused`.
+/// - **I5** Of many that are imported together each has the verdict that it would have alone: one that is refused or there
+///   already, also twice among them, changes nothing for the others.
 ///
 /// # Scan
 /// - **Q1** Scope, ids, sender, thread and times filter exactly; what does not match is not delivered.
@@ -87,8 +90,26 @@ pub trait Store: Send + Sync {
     /// Stores a message (A1 to A11).
     async fn append(&self, draft: Draft) -> Result<Appended>;
 
+    /// Stores messages as if each were appended, in this order, and says of each what became of it. One that fails fails
+    /// alone. A store that has nothing to gain from getting them together leaves this as it is.
+    async fn append_many(&self, drafts: Vec<Draft>) -> Vec<Result<Appended>> {
+        join_all(drafts.into_iter().map(|draft| self.append(draft))).await
+    }
+
+    /// How many messages a daemon should put together into one [`Store::append_many`] when they come at the same time. One
+    /// means that it should ask for each by itself, and for many at a time.
+    fn appends_together(&self) -> usize {
+        1
+    }
+
     /// Stores a message that another host or store has given its id (I1 to I4).
     async fn import(&self, message: Message) -> Result<Imported>;
+
+    /// Stores many of them, each with its own verdict, in the order of the messages (I1 to I5). By default each is imported
+    /// by itself, all at the same time; a store for which many together are cheaper than each alone does better.
+    async fn import_many(&self, messages: Vec<Message>) -> Vec<Result<Imported>> {
+        join_all(messages.into_iter().map(|message| self.import(message))).await
+    }
 
     /// Delivers what is stored (Q1 to Q7).
     async fn scan(&self, query: Query) -> Result<Scan>;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use fmail_api::ErrorKind;
 
 use crate::commands::{
@@ -20,6 +20,16 @@ use crate::run::NOTHING;
 #[derive(Parser)]
 #[command(name = "fmail", version, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Fmail {
+    #[command(flatten)]
+    pub(crate) everywhere: Everywhere,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Args)]
+pub(crate) struct Everywhere {
     /// Describe fmail, or the command before it, as one JSON object for programs
     // Answered before the arguments are parsed; it stands here so that help and completions know it.
     #[arg(long, global = true, display_order = 900)]
@@ -28,9 +38,6 @@ pub(crate) struct Fmail {
     /// Override a setting for this call; `fmail config show` lists the keys
     #[arg(long, global = true, display_order = 900, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-
-    #[command(subcommand)]
-    pub(crate) command: Command,
 }
 
 // Deferred: the arguments of a command are built only when that command was chosen, because every `send` pays for them.
@@ -237,6 +244,35 @@ pub(crate) fn command_for(args: &[OsString]) -> clap::Command {
     if help { command() } else { Fmail::command() }
 }
 
+/// Gives a command its arguments.
+type WithArguments = fn(clap::Command) -> clap::Command;
+
+/// The commands that agents run all the time.
+const COMMON: [(&str, WithArguments); 11] = [
+    ("send", send::Send::augment_args),
+    ("log", log::Log::augment_args),
+    ("watch", watch::Watch::augment_args),
+    ("inbox", inbox::Inbox::augment_args),
+    ("check", check::Check::augment_args),
+    ("read", read::Read::augment_args),
+    ("ack", ack::Ack::augment_args),
+    ("reply", reply::Reply::augment_args),
+    ("status", status::Status::augment_args),
+    ("who", who::Who::augment_args),
+    ("topics", topics::Topics::augment_args),
+];
+
+/// What these arguments say, when they are those of a command that agents run all the time and nothing is wrong with them. The
+/// tree then has that one command: building all of them takes longer than everything else that `fmail send` computes.
+/// Help and mistakes are told by the whole tree.
+pub(crate) fn parse_common(args: &[OsString]) -> Option<Fmail> {
+    let name = args.get(1)?.to_str()?;
+    let (name, with_arguments) = COMMON.iter().find(|(common, _)| *common == name)?;
+    let command = clap::Command::new("fmail").subcommand(with_arguments(clap::Command::new(*name)));
+    let matches = Everywhere::augment_args(command).try_get_matches_from(args).ok()?;
+    Fmail::from_arg_matches(&matches).ok()
+}
+
 /// The exit codes as the end of the long help.
 fn exit_codes() -> String {
     let mut text = String::from("Exit codes:\n    0  done; for watch also: timeout, count reached, interrupted");
@@ -266,11 +302,42 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn the_tree_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn a_common_command_takes_alone_what_it_takes_in_the_tree() {
+        let mut tree = command();
+        tree.build();
+        // In the tree a command gets its own arguments last.
+        let taken = |command: &clap::Command| -> BTreeSet<String> {
+            let own = command.get_arguments().filter(|argument| argument.get_id() != "help");
+            own.map(|argument| format!("{argument:?}")).collect()
+        };
+        for (name, with_arguments) in COMMON {
+            let alone = with_arguments(clap::Command::new(name));
+            let mut alone = Everywhere::augment_args(clap::Command::new("fmail").subcommand(alone));
+            alone.build();
+            let (alone, among_all) = (alone.find_subcommand(name).unwrap(), tree.find_subcommand(name).unwrap());
+            assert_eq!(taken(alone), taken(among_all), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_or_asks_for_help_is_left_to_the_whole_tree() {
+        let parsed = |words: &str| parse_common(&words.split(' ').map(OsString::from).collect::<Vec<_>>()).is_some();
+        assert!(parsed("fmail send task hello --set mail.store=files") && parsed("fmail log -n 5"));
+        for words in
+            ["fmail", "fmail send", "fmail send --help", "fmail log --limti 3", "fmail --set a=b log", "fmail gc"]
+        {
+            assert!(!parsed(words), "{words}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind as Usage};
 use fmail_api::ErrorKind;
 use fmail_host::Environment;
 
-use crate::definition::{Command, Fmail, command_for};
+use crate::definition::{Command, Fmail, command_for, parse_common};
 use crate::output::{Outcome, Stop, advise, note, report};
 use crate::{commands, inject, robot_help};
 
@@ -21,6 +21,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     if let Some(rest) = commands::plugin_host::asked(&args) {
         return finish(commands::plugin_host::run(rest));
+    }
+    if let Some(fmail) = parse_common(&args) {
+        return finish(execute(fmail));
     }
     let parsed = command_for(&args).try_get_matches_from(&args).and_then(|matches| Fmail::from_arg_matches(&matches));
     match parsed {
@@ -38,10 +41,10 @@ fn execute(fmail: Fmail) -> Outcome {
     if let Command::Check(check) = &fmail.command
         && let Some(options) = check.injection()
     {
-        return inject::run(options, fmail.set);
+        return inject::run(options, fmail.everywhere.set);
     }
     let environment = Environment::from_process()?;
-    commands::execute(fmail.command, environment, fmail.set)
+    commands::execute(fmail.command, environment, fmail.everywhere.set)
 }
 
 /// The exit code of a question whose answer is no. No failure has it.

@@ -9,6 +9,7 @@ use fmail_api::{Client, Clock, Context, Node, Reply, Request, Response, Result, 
 use crate::Blocking;
 use crate::exchange::Exchange;
 use crate::nudges::Nudges;
+use crate::recent::Recent;
 use crate::waiting::Elsewhere;
 
 /// The operations of one project, over its store.
@@ -19,6 +20,7 @@ pub struct Operations {
     pub(crate) node: Option<Node>,
     pub(crate) nudges: Arc<Nudges>,
     pub(crate) exchange: Arc<Exchange>,
+    pub(crate) recent: Recent,
 }
 
 impl Operations {
@@ -29,7 +31,7 @@ impl Operations {
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let exchange = Arc::new(Exchange::new(store.clone(), Elsewhere::default()));
         let store_id = format!("{:016x}", random());
-        Operations { store, clock, store_id, node: None, nudges: Arc::default(), exchange }
+        Operations { store, clock, store_id, node: None, nudges: Arc::default(), exchange, recent: Recent::default() }
     }
 
     /// The time as records of mail keep it: to the millisecond, which is more than any reader needs.
@@ -93,6 +95,7 @@ impl Client for Operations {
             Request::Search(request) => self.search(context, request).await,
             Request::Nudge(request) => Ok(Reply::new(Response::Nudged { sessions: self.nudge(context, request)? })),
             Request::Import(import) => Ok(Reply::new(Response::Imported(self.import(*import).await?))),
+            Request::ImportMany(import) => Ok(Reply::new(Response::ImportedMany(self.import_many(import).await?))),
             Request::Digest(request) => Ok(Reply::new(Response::Digest(self.digest(request).await?))),
             Request::Fetch(request) => self.fetch(request).await,
             Request::Records(request) => Ok(Reply::new(Response::Records(self.records(request).await?))),

@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::found::Guarded;
 use crate::presence::Presence;
 use crate::relay::Relaying;
+use crate::sends::Sends;
 use crate::underway::Underway;
 
 /// How many operations of a project run at a time. More would only wait for the same disk; and where that hangs, the other
@@ -23,6 +24,8 @@ use crate::underway::Underway;
 pub const AT_A_TIME: usize = 64;
 /// How many of them may be other hosts': whatever these ask for, the users of this machine get their turn.
 const FOR_RELAYS: usize = 24;
+/// How many of those a batch of messages takes: it keeps the disk busy for as long as many requests.
+const FOR_A_BATCH: u32 = 8;
 
 /// Runs operations on threads that may wait for the disk, and knows who is there.
 pub struct Served {
@@ -38,6 +41,8 @@ pub struct Served {
     pub relaying: Relaying,
     relay_turns: Arc<Semaphore>,
     turns: Arc<Semaphore>,
+    /// Where sends are put together, as long as the store gains by it.
+    sends: Arc<Sends>,
     /// Held by every operation and every stream that is under way.
     busy: Arc<()>,
     /// The directory that was opened, for a project whose loss does not end the daemon.
@@ -47,8 +52,10 @@ pub struct Served {
 impl Served {
     /// The operations of a project.
     pub fn new(operations: Operations, project: Project, id: String, store: String, relaying: Relaying) -> Self {
+        let operations = Arc::new(operations);
         Served {
-            operations: Arc::new(operations),
+            sends: Sends::new(&operations),
+            operations,
             presence: Arc::new(Presence::default()),
             project,
             project_id: id,
@@ -105,7 +112,10 @@ impl Served {
     async fn turn(&self, request: &Request) -> Result<Turn> {
         let ended = |_| Error::internal("the project takes no operations any more");
         let relay = match request.is_for_relays() {
-            true => Some(self.relay_turns.clone().acquire_owned().await.map_err(ended)?),
+            true => {
+                let turns = if matches!(request, Request::ImportMany(_)) { FOR_A_BATCH } else { 1 };
+                Some(self.relay_turns.clone().acquire_many_owned(turns).await.map_err(ended)?)
+            }
             false => None,
         };
         Ok((relay, self.turns.clone().acquire_owned().await.map_err(ended)?))
@@ -125,6 +135,15 @@ impl Served {
                 Ok(_) => {}
                 Err(error) => neighbours.imported(from, id, &Err(error.clone())),
             },
+            (About::ImportMany(from, ids), reply) if context.principal != Principal::Local => match reply {
+                Ok(Reply { head: Response::ImportedMany(verdicts), .. }) => {
+                    for (id, verdict) in ids.into_iter().zip(verdicts.iter()) {
+                        neighbours.imported(from, id, &verdict.clone().into());
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => ids.into_iter().for_each(|id| neighbours.imported(from, id, &Err(error.clone()))),
+            },
             (About::Relay(request), Ok(reply)) if context.principal != Principal::Local => {
                 let during = |events: EventStream| neighbours.during(context, &request, events);
                 reply.events = reply.events.take().map(during);
@@ -141,6 +160,7 @@ type Turn = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
 enum About {
     Hello,
     Import(Option<NodeId>, MessageId),
+    ImportMany(Option<NodeId>, Vec<MessageId>),
     Relay(RelayRequest),
     Nothing,
 }
@@ -150,6 +170,9 @@ impl About {
         match request {
             Request::Hello(_) => About::Hello,
             Request::Import(import) => About::Import(import.from, import.message.id),
+            Request::ImportMany(import) => {
+                About::ImportMany(import.from, import.messages.iter().map(|message| message.id).collect())
+            }
             Request::Relay(relay) => About::Relay(relay.clone()),
             _ => About::Nothing,
         }
@@ -166,6 +189,14 @@ impl Client for Served {
         if let Request::Hello(hello) = &request {
             self.relaying.neighbours.greeted(hello);
         }
+        let request = match request {
+            Request::Send(send) if self.sends.are_put_together() => {
+                let (context, busy) = (context.clone(), self.busy.clone());
+                let sent = self.sends.send(context, *send, busy, self.guarded.as_ref()).await?;
+                return Ok(Reply::new(Response::Sent(Box::new(sent))));
+            }
+            request => request,
+        };
         let about = About::of(&request);
         // What the daemon does for all agents makes none of them present.
         let watches = matches!(request, Request::Watch(_)) && !context.overview;

@@ -143,7 +143,8 @@ impl Relaying {
                  hosts: `fmail relay invite`",
             ));
         }
-        let writes = matches!(request, Request::Import(_) | Request::Records(RecordsRequest::Merge(_)));
+        let writes =
+            matches!(request, Request::Import(_) | Request::ImportMany(_) | Request::Records(RecordsRequest::Merge(_)));
         if writes && matches!(context.principal, Principal::User(_)) {
             return Err(Error::new(ErrorKind::Denied, "messages of other hosts are taken from relays only")
                 .help("configure a relay; or bring messages in with `fmail store import`"));

@@ -185,10 +185,13 @@ fn without_relaying_nobody_may_ask_for_everything_and_nobody_may_bring_anything(
     }
     let message = r#"{"id":"20260110-153000-0001","from":"a","to":"task","time":"2026-01-10T15:30:00Z","body":1}"#;
     raw.refused(&format!(r#"{{"cmd":"import","project_id":"{project}","agent":"x","msg":{message}}}"#), "denied");
+    let many = |project: &str| format!(r#"{{"cmd":"import_many",{project}"agent":"x","msgs":[{message}]}}"#);
+    raw.refused(&many(&format!(r#""project_id":"{project}","#)), "denied");
     // A user of this machine does not write in other agents' names, relaying or not.
     drop(daemon);
     let _daemon = a.start(&[]);
     a.place.connect().refused(&format!(r#"{{"cmd":"import","agent":"x","msg":{message}}}"#), "denied");
+    a.place.connect().refused(&many(""), "denied");
 }
 
 #[test]

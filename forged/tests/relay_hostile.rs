@@ -305,6 +305,49 @@ fn what_a_dialled_in_host_brings_is_checked_like_everything_else() {
 }
 
 #[test]
+fn a_batch_of_a_dialled_in_host_is_checked_like_its_messages() {
+    let host = Relaying::new();
+    let daemon = host.start(&[]);
+    let project = host.project();
+    let mut raw = Raw::tcp(&daemon.tcp());
+    let node = r#"{"id":"0000000000000000000000000000000f","run":"00000000000000000000000000000001","host":"vm"}"#;
+    let hello = format!(r#"{{"cmd":"hello","project_id":"{project}","agent":"x","node":{node},"req_id":"h"}}"#);
+    let hello = raw.ask(&hello);
+    assert!(hello["hello"]["operations"].as_array().unwrap().contains(&"import_many".into()), "{hello}");
+    let batch = |messages: &[String]| {
+        let messages = messages.join(",");
+        format!(
+            r#"{{"cmd":"import_many","project_id":"{project}","agent":"x","from":"{RUN}","msgs":[{messages}],"req_id":"b"}}"#
+        )
+    };
+    let message = |number: usize, body: &str| {
+        format!(
+            r#"{{"id":"20260110-153000-{number:04}","from":"a","to":"task","time":"2026-01-10T15:30:00Z","body":"{body}"}}"#
+        )
+    };
+    // Twice the same, one that is too large, and a good one behind them.
+    let large = message(2, &"x".repeat(1_100_000));
+    let mixed = [message(1, "one"), message(1, "one"), large, message(3, "three")];
+    let answer = raw.ask(&batch(&mixed));
+    let expected = serde_json::json!([
+        {"imported": "new"}, {"imported": "duplicate"}, {"imported": {"refused": "too_large"}}, {"imported": "new"}
+    ]);
+    assert_eq!(answer["imported"], expected, "{answer}");
+    let refused = |answer: serde_json::Value, code: &str| assert_eq!(answer["error"]["code"], code, "{answer}");
+    // What is no message, a path for a topic, too many, and another project: nothing of such a batch is stored.
+    refused(raw.ask(&batch(&[message(4, "four"), r#"{"id":7}"#.into()])), "invalid_request");
+    refused(
+        raw.ask(&batch(&[message(4, "four"), message(5, "five").replace("\"task\"", "\"../task\"")])),
+        "invalid_request",
+    );
+    let too_many: Vec<String> = (100..165).map(|number| message(number, "many")).collect();
+    refused(raw.ask(&batch(&too_many)), "invalid_request");
+    refused(raw.ask(&batch(&[message(4, "four")]).replace(&project, "proj-other")), "invalid_project");
+    host.holds(&["one", "three"]);
+    unaffected(&host);
+}
+
+#[test]
 fn many_imports_at_a_time_are_all_answered() {
     let host = Relaying::new();
     let daemon = host.start(&[]);

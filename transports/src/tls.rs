@@ -56,14 +56,14 @@ impl TlsClient {
         let vouched = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
             .build()
             .map_err(|error| wrong(error.to_string()))?;
-        let verifier = Arc::new(Verifier { believes: PinnedOrVouched { pinned, vouched }, provider: provider.clone() });
+        let verifier = Arc::new(Verifier { believes: Belief::Vouched { pinned, vouched }, provider: provider.clone() });
         TlsClient::verifying(verifier, provider).map_err(|error| wrong(error.to_string()))
     }
 
     /// Believes the certificate with this fingerprint and no other, whatever names and dates are in it.
     pub fn pinning(fingerprint: Fingerprint) -> Result<TlsClient> {
         let provider = Arc::new(ring::default_provider());
-        let verifier = Arc::new(Verifier { believes: Pinned(fingerprint), provider: provider.clone() });
+        let verifier = Arc::new(Verifier { believes: Belief::Pinned(fingerprint), provider: provider.clone() });
         TlsClient::verifying(verifier, provider)
             .map_err(|error| Error::internal(format!("TLS cannot be configured: {error}")))
     }
@@ -107,70 +107,24 @@ fn unusable(key: &str, why: &str) -> Error {
     Error::new(ErrorKind::InvalidConfig, format!("`{key}` cannot be used: {why}"))
 }
 
-/// Decides whether a certificate is believed.
-trait Believes: std::fmt::Debug + Send + Sync {
-    fn check(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error>;
-}
-
-/// Accepts a certificate that stands in the authority's file itself, whatever names and dates are in it, as ssh accepts a
-/// known key; any other one has to be vouched for by one of them and to name the address. The usual check alone
-/// refuses the self-signed certificates that most tools make, because they call themselves an authority.
+/// Which certificates are believed.
 #[derive(Debug)]
-struct PinnedOrVouched {
-    pinned: Vec<CertificateDer<'static>>,
-    vouched: Arc<WebPkiServerVerifier>,
-}
-
-impl Believes for PinnedOrVouched {
-    fn check(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.pinned.iter().any(|pinned| pinned == end_entity) {
-            return Ok(ServerCertVerified::assertion());
-        }
-        self.vouched.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-    }
-}
-
-/// Accepts one certificate. That the other side has its key is proved by the signature of the handshake.
-#[derive(Debug)]
-struct Pinned(Fingerprint);
-
-impl Believes for Pinned {
-    fn check(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        match Fingerprint::of(end_entity) == self.0 {
-            true => Ok(ServerCertVerified::assertion()),
-            false => Err(CertificateError::ApplicationVerificationFailure.into()),
-        }
-    }
+enum Belief {
+    /// One that stands in the authority's file itself, whatever names and dates are in it, as ssh accepts a known key; any
+    /// other one has to be vouched for by one of them and to name the address. The usual check alone refuses the
+    /// self-signed certificates that most tools make, because they call themselves an authority.
+    Vouched { pinned: Vec<CertificateDer<'static>>, vouched: Arc<WebPkiServerVerifier> },
+    /// One alone. That the other side has its key is proved by the signature of the handshake.
+    Pinned(Fingerprint),
 }
 
 #[derive(Debug)]
-struct Verifier<B> {
-    believes: B,
+struct Verifier {
+    believes: Belief,
     provider: Arc<CryptoProvider>,
 }
 
-impl<B: Believes> ServerCertVerifier for Verifier<B> {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -179,7 +133,15 @@ impl<B: Believes> ServerCertVerifier for Verifier<B> {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        self.believes.check(end_entity, intermediates, server_name, ocsp_response, now)
+        match &self.believes {
+            Belief::Vouched { pinned, vouched } if !pinned.contains(end_entity) => {
+                vouched.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            }
+            Belief::Pinned(fingerprint) if *fingerprint != Fingerprint::of(end_entity) => {
+                Err(CertificateError::ApplicationVerificationFailure.into())
+            }
+            Belief::Vouched { .. } | Belief::Pinned(_) => Ok(ServerCertVerified::assertion()),
+        }
     }
 
     fn verify_tls12_signature(

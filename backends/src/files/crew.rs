@@ -2,13 +2,15 @@
 //!
 //! A file system commits many syncs that come at the same time together, and few that come one behind the other. The
 //! callers that wait for one group of messages have nothing else to do, so their threads do the waiting for the disk
-//! too: no thread is started, and a caller without company syncs its own file, as it always did.
+//! too: no thread is started, and a caller without company syncs its own file, as it always did. Only a caller that brings
+//! many messages at once, as a relay does, is given threads for the company that it lacks.
 
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
 
 use super::fs::{Dir, Fs};
 use super::queue::Step;
@@ -35,17 +37,22 @@ impl Unsynced {
 pub struct Crew {
     fs: Arc<dyn Fs>,
     others: Vec<Sender<Step>>,
+    /// So many more hands are found when there is work for them.
+    absent: usize,
 }
+
+/// The most threads that are started to help.
+const MOST_HIRED: usize = 15;
 
 impl Crew {
     /// Nobody but the caller.
     pub fn alone(fs: &Arc<dyn Fs>) -> Self {
-        Crew { fs: fs.clone(), others: Vec::new() }
+        Crew { fs: fs.clone(), others: Vec::new(), absent: 0 }
     }
 
-    /// The caller and those behind these senders.
-    pub fn with(fs: &Arc<dyn Fs>, others: Vec<Sender<Step>>) -> Self {
-        Crew { fs: fs.clone(), others }
+    /// The caller, those behind these senders, and as many threads for those that a caller with many messages stands for.
+    pub fn with(fs: &Arc<dyn Fs>, others: Vec<Sender<Step>>, absent: usize) -> Self {
+        Crew { fs: fs.clone(), others, absent }
     }
 
     /// Syncs all of these, each exactly once, and says what became of each.
@@ -56,7 +63,14 @@ impl Crew {
             // Whoever is gone does not help; what is left to do is done by the others.
             let _ = other.send(Step::Help(task.clone()));
         }
-        task.work();
+        let hired = hands.saturating_sub(self.others.len()).min(self.absent).min(MOST_HIRED);
+        thread::scope(|scope| {
+            for _ in 0..hired {
+                // Where there is no thread to be had, those who are there do the work.
+                let _ = thread::Builder::new().name("fmail-sync".into()).spawn_scoped(scope, || task.work());
+            }
+            task.work();
+        });
         task.results()
     }
 }

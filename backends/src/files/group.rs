@@ -4,7 +4,7 @@
 //! index. Then the lock is free, the next group begins, and this one syncs its directories and answers. Each message has
 //! its own verdict.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ use super::head::key_hash;
 use super::index::{Changes, Entry, damaged, is_damage};
 use super::layout;
 use super::publish::{MAX_AHEAD, Outcome};
-use super::queue::{Step, Ticket};
+use super::queue::Ticket;
 use super::reader::Reader;
-use super::session::{Session, Writing};
+use super::session::{Session, Writing, relock};
 
 /// How long an idempotency key is remembered.
 const KEY_LIFE: Duration = Duration::from_secs(24 * 3600);
@@ -59,6 +59,24 @@ impl Session {
         self.store_with_others(message, false, bytes)
     }
 
+    /// Stores new messages that have come together, as one group where they fit into one. Each has its answer.
+    pub fn append_many(&self, drafts: Vec<Draft>) -> Vec<Result<Appended>> {
+        let now = self.options.clock.now().whole_seconds();
+        let mut fitting = Vec::new();
+        let checked: Vec<Result<()>> = drafts
+            .into_iter()
+            .map(|draft| {
+                let message = draft.into_message(MessageId::MIN, now);
+                let bytes = check_size(&message, self.options.max_message_bytes)?;
+                fitting.push((message, bytes));
+                Ok(())
+            })
+            .collect();
+        let mut stored = self.store_all(fitting, false).into_iter();
+        let unknown = || Err(Error::internal("nothing is known of what became of a message"));
+        checked.into_iter().map(|fits| fits.and_then(|()| stored.next().unwrap_or_else(unknown))).collect()
+    }
+
     /// Stores a message, together with all that come at the same time.
     pub fn store_with_others(&self, message: Message, imported: bool, bytes: usize) -> Result<Appended> {
         let (caller, leads) = self.queue.join(message, imported, bytes, Instant::now() + self.options.lock_timeout);
@@ -68,6 +86,16 @@ impl Session {
         caller.answer(|| self.lead())
     }
 
+    /// Stores messages of these sizes, together with all that come at the same time. All stand in line before the first is led,
+    /// so that a caller of many takes the lock once. Each has its answer.
+    pub fn store_all(&self, messages: Vec<(Message, usize)>, imported: bool) -> Vec<Result<Appended>> {
+        let (caller, leads) = self.queue.join_with(messages, imported, Instant::now() + self.options.lock_timeout);
+        if leads {
+            self.lead();
+        }
+        caller.answers(|| self.lead())
+    }
+
     /// Stores the messages of all who wait, as far as they fit into one group.
     fn lead(&self) {
         let baton = self.queue.baton();
@@ -75,6 +103,11 @@ impl Session {
         let mut done = self.commit(&mut group);
         if done.as_ref().is_err_and(is_damage) {
             done = self.heal().and_then(|()| self.commit(&mut group));
+        }
+        // Our own watches need not wait until the kernel has told another thread of it.
+        let hub = relock(&self.hub).clone();
+        if let Some(hub) = hub {
+            hub.wake_all();
         }
         self.give_up(&mut group, done);
         drop(baton);
@@ -130,10 +163,12 @@ impl Session {
         if !member.ticket.imported {
             return self.first_with_key(top, writing, message.key.as_deref());
         }
-        if let Some((dirs, not_durable)) = self.is_here(top, writing, message)? {
+        let state = writing.index.state()?;
+        let found = writing.index.find(&state, message.id)?;
+        let taken = !found.is_empty();
+        if let Some((dirs, not_durable)) = self.is_here(top, writing, &state, message, found)? {
             return Ok(Some(Stored { message: message.clone(), duplicate: true, dirs, not_durable }));
         }
-        let taken = !writing.index.find(&writing.index.state()?, message.id)?.is_empty();
         member.keeps_id = !taken && message.id <= self.latest();
         Ok(None)
     }
@@ -167,9 +202,15 @@ impl Session {
         Ok((numbers, messages))
     }
 
-    /// The callers of a group, apart from the one that leads.
+    /// The callers of a group, apart from the one that leads. Who brings many messages has one thread, where as many callers
+    /// with one each would have had as many.
     fn crew(&self, group: &[Member]) -> Crew {
-        Crew::with(&self.options.fs, group.iter().skip(1).map(|member| member.ticket.caller.clone()).collect())
+        let Some(leader) = group.first() else { return Crew::alone(&self.options.fs) };
+        let mut parties = HashSet::from([leader.ticket.party]);
+        let others = group.iter().filter(|member| parties.insert(member.ticket.party));
+        let others: Vec<_> = others.map(|member| member.ticket.caller.clone()).collect();
+        let absent = group.len() - 1 - others.len();
+        Crew::with(&self.options.fs, others, absent)
     }
 
     /// Decides about those without a verdict: the lock could not be taken, or there were no ids, or everything failed. Who
@@ -221,8 +262,7 @@ impl Session {
                 message: Arc::new(stored.message),
                 duplicate: stored.duplicate,
             });
-            // A caller that panicked does not want to know.
-            let _ = ticket.caller.send(Step::Answer(answer));
+            ticket.answer(answer);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the index needs to know of a message file, read without building the whole message.
 
-use fmail_api::{AgentName, ContentHash, Error, ErrorKind, Message, MessageId, Result, Target, Timestamp};
+use fmail_api::{AgentName, ContentHash, Error, ErrorKind, Identity, Message, MessageId, Result, Target, Timestamp};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -107,6 +107,10 @@ pub fn key_hash(key: &str) -> ContentHash {
 
 /// By what an imported message that got another id is found.
 pub fn origin_hash(message: &Message) -> ContentHash {
-    let identity = message.identity();
+    origin_hash_of(&message.identity())
+}
+
+/// The same for who knows the identity.
+pub fn origin_hash_of(identity: &Identity) -> ContentHash {
     ContentHash::of(&[b"origin", identity.origin.to_string().as_bytes(), identity.hash.as_bytes()])
 }

@@ -15,7 +15,7 @@ use super::crew::Task;
 use super::session::relock;
 
 /// The most messages in a group: others want the lock too, and each message holds a file open.
-const MAX_MESSAGES: usize = 64;
+pub const MAX_MESSAGES: usize = 64;
 /// The most bytes in a group, as compact JSON. A larger message goes alone.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The most mailboxes in a group, each of which is held open. A message to more goes alone.
@@ -27,8 +27,8 @@ pub enum Step {
     Lead,
     /// Help to sync what your group has written.
     Help(Arc<Task>),
-    /// That is what became of your message.
-    Answer(Result<Appended>),
+    /// That is what became of your message of this number.
+    Answer(u64, Result<Appended>),
 }
 
 /// A message that waits to be stored.
@@ -43,10 +43,18 @@ pub struct Ticket {
     pub deadline: Instant,
     /// The way to the caller.
     pub caller: Sender<Step>,
+    /// The number of the caller's first message: who brings several has one number.
+    pub party: u64,
     number: u64,
 }
 
 impl Ticket {
+    /// Tells the caller what became of the message.
+    pub fn answer(self, answer: Result<Appended>) {
+        // A caller that panicked does not want to know.
+        let _ = self.caller.send(Step::Answer(self.number, answer));
+    }
+
     /// The ids of an import: its own, and the one that it was born with.
     fn ids(&self) -> impl Iterator<Item = MessageId> {
         [self.message.id, self.message.origin_id.unwrap_or(self.message.id)].into_iter()
@@ -71,13 +79,22 @@ struct Line {
 impl Queue {
     /// Joins the line. The second is whether the caller leads.
     pub fn join(&self, message: Message, imported: bool, bytes: usize, deadline: Instant) -> (Caller<'_>, bool) {
+        self.join_with(vec![(message, bytes)], imported, deadline)
+    }
+
+    /// Joins the line with several messages and their sizes, which stand behind each other.
+    pub fn join_with(&self, messages: Vec<(Message, usize)>, imported: bool, deadline: Instant) -> (Caller<'_>, bool) {
         let (caller, steps) = channel();
         let mut line = relock(&self.line);
-        line.joined += 1;
-        let number = line.joined;
-        line.tickets.push_back(Ticket { message, imported, bytes, deadline, caller, number });
-        let leads = !std::mem::replace(&mut line.led, true);
-        (Caller { queue: self, steps, number, answered: false }, leads)
+        let first = line.joined + 1;
+        line.joined += messages.len() as u64;
+        let answers = messages.iter().map(|_| None).collect();
+        for (number, (message, bytes)) in (first..).zip(messages) {
+            let caller = caller.clone();
+            line.tickets.push_back(Ticket { message, imported, bytes, deadline, caller, party: first, number });
+        }
+        let leads = !line.tickets.is_empty() && !std::mem::replace(&mut line.led, true);
+        (Caller { queue: self, steps, first, answers }, leads)
     }
 
     /// How many wait to be taken into a group.
@@ -154,32 +171,50 @@ impl Drop for Baton<'_> {
     }
 }
 
-/// One who waits for its answer.
+/// One who waits for its answers.
 pub struct Caller<'a> {
     queue: &'a Queue,
     steps: Receiver<Step>,
-    number: u64,
-    answered: bool,
+    /// The number of its first message. Those of the others follow.
+    first: u64,
+    answers: Vec<Option<Result<Appended>>>,
 }
 
 impl Caller<'_> {
-    /// Waits for the answer. Leads by `lead` when it is asked to.
-    pub fn answer(mut self, lead: impl Fn()) -> Result<Appended> {
-        loop {
+    /// Waits for the answer of who came with one message.
+    pub fn answer(self, lead: impl Fn()) -> Result<Appended> {
+        let nothing = || Err(Error::internal("nothing is known of what became of a message"));
+        self.answers(lead).pop().unwrap_or_else(nothing)
+    }
+
+    /// Waits for all answers. Leads by `lead` when it is asked to.
+    pub fn answers(mut self, lead: impl Fn()) -> Vec<Result<Appended>> {
+        let interrupted = || {
+            Err(Error::internal("the thread that stored the message ended unexpectedly")
+                .help("look whether the message is there before you send it again"))
+        };
+        while self.waits() {
             match self.steps.recv() {
                 Ok(Step::Lead) => lead(),
                 Ok(Step::Help(task)) => task.work(),
-                Ok(Step::Answer(answer)) => {
-                    self.answered = true;
-                    return answer;
+                Ok(Step::Answer(number, answer)) => {
+                    let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
+                    if let Some(place) = place.and_then(|place| self.answers.get_mut(place)) {
+                        *place = Some(answer);
+                    }
                 }
                 Err(_) => {
-                    self.answered = true;
-                    return Err(Error::internal("the thread that stored the message ended unexpectedly")
-                        .help("look whether the message is there before you send it again"));
+                    for answer in self.answers.iter_mut().filter(|answer| answer.is_none()) {
+                        *answer = Some(interrupted());
+                    }
                 }
             }
         }
+        std::mem::take(&mut self.answers).into_iter().map(|answer| answer.unwrap_or_else(interrupted)).collect()
+    }
+
+    fn waits(&self) -> bool {
+        self.answers.iter().any(Option::is_none)
     }
 }
 
@@ -187,11 +222,11 @@ impl Drop for Caller<'_> {
     /// A caller that panics leaves the line, and hands on the lead if it was given that meanwhile. Both happen while nobody
     /// else can give it anything.
     fn drop(&mut self) {
-        if self.answered {
+        if !self.waits() {
             return;
         }
         let mut line = relock(&self.queue.line);
-        line.tickets.retain(|ticket| ticket.number != self.number);
+        line.tickets.retain(|ticket| ticket.party != self.first);
         let leads = self.steps.try_iter().any(|step| matches!(step, Step::Lead));
         drop(line);
         if leads {

@@ -22,6 +22,8 @@ use super::session::{Session, relock};
 
 mod hub;
 
+pub use hub::is_remote;
+
 /// How many events a watch reads ahead.
 const READ_AHEAD: usize = 64;
 /// A watch to which nothing fits says how far it is after this many entries.
@@ -37,7 +39,8 @@ pub struct Hub {
 }
 
 impl Hub {
-    fn wake_all(&self) {
+    /// Has every watch look again.
+    pub fn wake_all(&self) {
         for waker in relock(&self.wakers).values_mut().filter_map(Option::take) {
             waker.wake();
         }

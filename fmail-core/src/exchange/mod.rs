@@ -26,7 +26,7 @@ use crate::waiting::Elsewhere;
 pub(crate) use graves::{Grave, graves_of, with_graves};
 pub(crate) use inventory::{Inventory, first_at};
 use neighbours::Neighbours;
-pub(crate) use origin::{foreign_thread, travels_as_it_is};
+pub(crate) use origin::{foreign_parent, foreign_thread, origin_form_at_once};
 pub(crate) use others::AgentElsewhere;
 pub(crate) use shared::{Kind, RECEIVED, Shared, Teller, kind};
 

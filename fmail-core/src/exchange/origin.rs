@@ -22,12 +22,40 @@ pub(crate) fn foreign_thread(message: &Message) -> Option<Identity> {
     Some(Identity { origin: message.thread.as_ref()?.parse().ok()?, hash: hash_in(message, THREAD_HASH)? })
 }
 
-/// Whether a message travels as it is stored.
-pub(crate) fn travels_as_it_is(message: &Message, host: Option<&String>) -> bool {
-    message.origin_id.is_none()
-        && (message.host.is_some() || host.is_none())
-        && message.reply_to.is_none()
-        && message.thread.as_ref().is_none_or(|thread| thread.parse::<MessageId>().is_err())
+/// Whether a message mentions another one by an id that may be another one elsewhere.
+fn mentions(message: &Message) -> bool {
+    message.reply_to.is_some() || message.thread.as_ref().is_some_and(|thread| thread.parse::<MessageId>().is_ok())
+}
+
+/// The message as it travels, where nothing has to be looked up for that, as with most. Otherwise nothing.
+pub(crate) fn origin_form_at_once(message: &Arc<Message>, host: Option<&String>, hashes: bool) -> Option<Arc<Message>> {
+    if mentions(message) {
+        return None;
+    }
+    if message.origin_id.is_none() && (message.host.is_some() || host.is_none()) {
+        return Some(message.clone());
+    }
+    let mut origin = born(message, host);
+    leave_out(&mut origin, hashes);
+    Some(Arc::new(origin))
+}
+
+/// The message with the id and the host that it was born with. `host` is ours, for what was born here.
+fn born(message: &Message, host: Option<&String>) -> Message {
+    let mut origin = message.clone();
+    origin.id = origin.origin_id.take().unwrap_or(origin.id);
+    if origin.host.is_none() {
+        origin.host = host.cloned();
+    }
+    origin
+}
+
+/// A peer that does not know the fields with hashes is not given any.
+fn leave_out(origin: &mut Message, hashes: bool) {
+    if !hashes {
+        origin.extra.shift_remove(REPLY_HASH);
+        origin.extra.shift_remove(THREAD_HASH);
+    }
 }
 
 impl Exchange {
@@ -39,14 +67,10 @@ impl Exchange {
         host: Option<&String>,
         hashes: bool,
     ) -> Result<Arc<Message>> {
-        if travels_as_it_is(&message, host) {
-            return Ok(message);
+        if let Some(origin) = origin_form_at_once(&message, host, hashes) {
+            return Ok(origin);
         }
-        let mut origin = Message::clone(&message);
-        origin.id = origin.origin_id.take().unwrap_or(origin.id);
-        if origin.host.is_none() {
-            origin.host = host.cloned();
-        }
+        let mut origin = born(&message, host);
         // What carries its hash was never found here, and still has the ids that it came with.
         if foreign_parent(&message).is_none()
             && let Some(parent) = message.reply_to
@@ -62,10 +86,7 @@ impl Exchange {
             origin.thread = Some(first.origin.to_string());
             origin.extra.insert(THREAD_HASH.into(), Value::String(first.hash.to_string()));
         }
-        if !hashes {
-            origin.extra.shift_remove(REPLY_HASH);
-            origin.extra.shift_remove(THREAD_HASH);
-        }
+        leave_out(&mut origin, hashes);
         Ok(Arc::new(origin))
     }
 

@@ -128,6 +128,13 @@ impl Store for Capable {
         self.inner.import(message).await
     }
 
+    async fn import_many(&self, messages: Vec<Message>) -> Vec<Result<Imported>> {
+        match self.refuse(self.capabilities.import, "import messages") {
+            Ok(()) => self.inner.import_many(messages).await,
+            Err(error) => messages.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
     async fn scan(&self, query: Query) -> Result<Scan> {
         self.check_scope(&query.scope)?;
         let scan = self.inner.scan(query.clone()).await?;

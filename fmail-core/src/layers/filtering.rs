@@ -164,6 +164,10 @@ impl Store for Filtering {
         self.inner.import(message).await
     }
 
+    async fn import_many(&self, messages: Vec<Message>) -> Vec<Result<Imported>> {
+        self.inner.import_many(messages).await
+    }
+
     async fn scan(&self, query: Query) -> Result<Scan> {
         let ordered = self.filters.order || query.order == Order::Arrival;
         let limited = self.filters.limit || query.limit.is_none();

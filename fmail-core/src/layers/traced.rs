@@ -10,6 +10,7 @@ use fmail_api::{
     Query, Record, RecordKey, Removed, Result, Revision, Scan, Selection, Store, Summary,
 };
 use futures::StreamExt;
+use futures::future::join_all;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use tracing::{Instrument, Level, debug, debug_span};
@@ -110,6 +111,14 @@ impl Store for Traced {
 
     async fn import(&self, message: Message) -> Result<Imported> {
         self.call("import", self.inner.import(message)).await
+    }
+
+    /// Told one by one, since each has its own outcome.
+    async fn import_many(&self, messages: Vec<Message>) -> Vec<Result<Imported>> {
+        if !tracing::enabled!(target: TARGET, Level::DEBUG) {
+            return self.inner.import_many(messages).await;
+        }
+        join_all(messages.into_iter().map(|message| self.import(message))).await
     }
 
     async fn scan(&self, query: Query) -> Result<Scan> {

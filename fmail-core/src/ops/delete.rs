@@ -98,16 +98,10 @@ impl Operations {
         }
     }
 
-    /// The grave of a message, if it was deleted here.
-    pub(crate) async fn grave(&self, identity: &Identity) -> Result<Option<Grave>> {
-        let record = self.store.get(&RecordKey::tombstones(&identity.origin.day())).await?;
-        Ok(record.and_then(|record| graves_of(&record.value).remove(identity)))
-    }
-
-    /// Whether another message that was born with this id was deleted here.
-    pub(crate) async fn is_grave(&self, id: MessageId) -> Result<bool> {
-        let record = self.store.get(&RecordKey::tombstones(&id.day())).await?;
-        Ok(record.is_some_and(|record| graves_of(&record.value).keys().any(|buried| buried.origin == id)))
+    /// The graves of the messages that were born on a day.
+    pub(crate) async fn graves_on(&self, day: &str) -> Result<BTreeMap<Identity, Grave>> {
+        let record = self.store.get(&RecordKey::tombstones(day)).await?;
+        Ok(record.map(|record| graves_of(&record.value)).unwrap_or_default())
     }
 
     /// Forgets what agents did with messages that are all gone. Asked at the beginning of a sweep: what this sweep

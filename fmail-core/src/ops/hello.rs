@@ -40,7 +40,8 @@ const OPERATIONS: &[Operation] = &[
 ];
 
 /// What it runs beyond that over a store that takes messages of other hosts.
-const EXCHANGE: &[Operation] = &[Operation::Digest, Operation::Fetch, Operation::Import, Operation::Records];
+const EXCHANGE: &[Operation] =
+    &[Operation::Digest, Operation::Fetch, Operation::Import, Operation::ImportMany, Operation::Records];
 
 impl Operations {
     /// Answers with the protocol that both sides know. There is only the first so far, which everybody knows.

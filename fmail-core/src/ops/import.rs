@@ -1,10 +1,14 @@
 //! `import`: a message that another host has given its id.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use fmail_api::{
-    ImportRequest, Imported, Message, MessageId, REPLY_HASH, RefusedReason, Result, THREAD_HASH, check_size,
+    AgentName, Error, Identity, ImportManyRequest, ImportRequest, Imported, Message, MessageId, NodeId, REPLY_HASH,
+    RefusedReason, Result, THREAD_HASH, Verdict, check_size,
 };
 
 use crate::Operations;
+use crate::exchange::{Grave, foreign_parent, foreign_thread};
 
 /// The most places that a message may stand in, and the longest name of a host, in bytes.
 const MAX_PLACES: usize = 255;
@@ -15,35 +19,141 @@ impl Operations {
     /// ids of this project. Who may ask is decided where the request comes in.
     pub(crate) async fn import(&self, request: ImportRequest) -> Result<Imported> {
         self.check_exchange("take messages from other hosts")?;
-        let mut message = request.message;
+        let mut arriving = Arriving::new(self, request.from);
+        match arriving.prepared(request.message.identity(), request.message).await? {
+            Prepared::Refused(refused) => Ok(refused),
+            Prepared::Message(message) => {
+                let told = Told::of(&message);
+                let imported = self.store.import(*message).await?;
+                told.note(&imported);
+                Ok(imported)
+            }
+        }
+    }
+
+    /// The same for several: what the store does for one of them it does for many at once, and each has its own verdict.
+    pub(crate) async fn import_many(&self, request: ImportManyRequest) -> Result<Vec<Verdict>> {
+        self.check_exchange("take messages from other hosts")?;
+        let count = request.messages.len();
+        if count > ImportManyRequest::MOST {
+            let most = ImportManyRequest::MOST;
+            return Err(Error::invalid(format!("{count} messages are imported at once, and {most} are allowed"))
+                .help("divide them among several requests"));
+        }
+        let mut arriving = Arriving::new(self, request.from);
+        let mut verdicts: Vec<Option<Verdict>> = vec![None; count];
+        // What is ready to be stored: its number and the message. An answer to one of these waits until they are stored,
+        // so that it finds the message that it answers.
+        let (mut ready, mut identities) = (Vec::new(), HashSet::new());
+        for (number, message) in request.messages.into_iter().enumerate() {
+            let mentioned = [foreign_parent(&message), foreign_thread(&message)];
+            if mentioned.into_iter().flatten().any(|mentioned| identities.contains(&mentioned)) {
+                self.import_ready(&mut ready, &mut verdicts).await;
+                identities.clear();
+            }
+            let identity = message.identity();
+            match arriving.prepared(identity, message).await {
+                Err(error) => verdicts[number] = Some(Verdict::Failed(error)),
+                Ok(Prepared::Refused(refused)) => verdicts[number] = Some(Verdict::Imported(refused)),
+                Ok(Prepared::Message(message)) => {
+                    identities.insert(identity);
+                    ready.push((number, *message));
+                }
+            }
+        }
+        self.import_ready(&mut ready, &mut verdicts).await;
+        let missing = || Verdict::Failed(Error::internal("the store has said nothing about a message"));
+        Ok(verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(missing)).collect())
+    }
+
+    async fn import_ready(&self, ready: &mut Vec<(usize, Message)>, verdicts: &mut [Option<Verdict>]) {
+        if ready.is_empty() {
+            return;
+        }
+        let (numbers, messages): (Vec<usize>, Vec<Message>) = ready.drain(..).unzip();
+        let told: Vec<Told> = messages.iter().map(Told::of).collect();
+        let imported = self.store.import_many(messages).await;
+        for ((number, told), imported) in numbers.into_iter().zip(told).zip(imported) {
+            if let Ok(imported) = &imported {
+                told.note(imported);
+            }
+            verdicts[number] = Some(imported.into());
+        }
+    }
+}
+
+/// What is needed for all messages of a request, and read once.
+struct Arriving<'a> {
+    operations: &'a Operations,
+    from: Option<NodeId>,
+    /// The most bytes of a message.
+    limit: usize,
+    /// The graves of the days of which messages have come.
+    graves: HashMap<String, BTreeMap<Identity, Grave>>,
+}
+
+/// A message as it is to be stored, unless it is refused before that.
+enum Prepared {
+    Message(Box<Message>),
+    Refused(Imported),
+}
+
+impl<'a> Arriving<'a> {
+    fn new(operations: &'a Operations, from: Option<NodeId>) -> Self {
+        let limit = operations.store.capabilities().max_message_bytes;
+        Arriving { operations, from, limit, graves: HashMap::new() }
+    }
+
+    async fn prepared(&mut self, identity: Identity, mut message: Message) -> Result<Prepared> {
+        let operations = self.operations;
         // Who tells both ids means the one that the message was born with.
         message.id = message.origin_id.take().unwrap_or(message.id);
-        let identity = message.identity();
-        if let Some(run) = request.from {
+        if let Some(run) = self.from {
             // Before it is stored: the stream to that host may be faster than we are.
-            self.exchange.note(identity, run);
+            operations.exchange.note(identity, run);
         }
         if !is_acceptable(&message) {
             return Ok(refused(&message, RefusedReason::Invalid));
         }
-        if self.grave(&identity).await?.is_some() {
+        let graves = self.graves_of(message.id).await?;
+        if graves.contains_key(&identity) {
             return Ok(refused(&message, RefusedReason::Deleted));
         }
-        if self.is_grave(message.id).await? {
+        if graves.keys().any(|buried| buried.origin == message.id) {
             // Another message had this id here and was deleted. What agents did with that one, and what answers it, still
             // goes by the id: the newcomer would be deleted with it. An id that no clock has reached makes the store give
             // a new one.
             message.origin_id = Some(message.id);
             message.id = MessageId::MAX;
         }
-        self.exchange.localise(&mut message).await?;
-        fit(&mut message, self.store.capabilities().max_message_bytes);
-        let told = (message.id, message.from.clone());
-        let imported = self.store.import(message).await?;
-        if let Imported::Refused(reason) = &imported {
-            tracing::info!(id = %told.0, from = %told.1, ?reason, "a message of another host was refused");
+        operations.exchange.localise(&mut message).await?;
+        fit(&mut message, self.limit);
+        Ok(Prepared::Message(Box::new(message)))
+    }
+
+    /// The graves of the day on which an id was given.
+    async fn graves_of(&mut self, id: MessageId) -> Result<&BTreeMap<Identity, Grave>> {
+        let day = id.day();
+        if !self.graves.contains_key(&day) {
+            let graves = self.operations.graves_on(&day).await?;
+            self.graves.insert(day.clone(), graves);
         }
-        Ok(imported)
+        Ok(&self.graves[&day])
+    }
+}
+
+/// What is told of a message that the store refuses.
+struct Told(MessageId, AgentName);
+
+impl Told {
+    fn of(message: &Message) -> Self {
+        Told(message.id, message.from.clone())
+    }
+
+    fn note(&self, imported: &Imported) {
+        if let Imported::Refused(reason) = imported {
+            tracing::info!(id = %self.0, from = %self.1, ?reason, "a message of another host was refused");
+        }
     }
 }
 
@@ -53,9 +163,10 @@ fn is_acceptable(message: &Message) -> bool {
     message.targets().len() <= MAX_PLACES && message.host.as_ref().is_none_or(host)
 }
 
-fn refused(message: &Message, reason: RefusedReason) -> Imported {
-    tracing::info!(id = %message.id, from = %message.from, ?reason, "a message of another host was refused");
-    Imported::Refused(reason)
+fn refused(message: &Message, reason: RefusedReason) -> Prepared {
+    let refused = Imported::Refused(reason);
+    Told::of(message).note(&refused);
+    Prepared::Refused(refused)
 }
 
 /// A message that was as large as it may be where it was born has grown by what it travels with. That must not turn it
@@ -77,7 +188,12 @@ fn fit(message: &mut Message, limit: usize) {
 
 #[cfg(test)]
 mod tests {
-    use fmail_api::{ImportRequest, Imported, Message, RefusedReason, Request, Response};
+    use fmail_api::{
+        ErrorKind, Event, ImportManyRequest, ImportRequest, Imported, Message, Query, REPLY_HASH, RefusedReason,
+        Request, Response, Result, Store, Verdict,
+    };
+    use futures::executor::{block_on, block_on_stream};
+    use serde_json::Value;
 
     use crate::testing::Project;
 
@@ -121,5 +237,77 @@ mod tests {
         message.body = "x".repeat(room).into();
         message.host = Some("elsewhere".into());
         assert_eq!(import(&here, &message), Imported::New);
+    }
+
+    fn import_many(project: &Project, messages: Vec<Message>) -> Result<Vec<Verdict>> {
+        let request = Request::ImportMany(ImportManyRequest { messages, from: None });
+        Ok(match project.call("peer", request)?.head {
+            Response::ImportedMany(verdicts) => verdicts,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    fn sent(there: &Project, count: usize) -> Vec<Message> {
+        (0..count).map(|number| there.send("bob", "task", number).message).collect()
+    }
+
+    #[test]
+    fn of_many_each_has_its_own_verdict_in_the_order_of_the_request() {
+        let (here, there) = (Project::new(), Project::new());
+        let [first, second, large, crowded, third] = sent(&there, 5).try_into().unwrap();
+        assert_eq!(import(&here, &second), Imported::New);
+        let large = Message { body: "x".repeat(10_001).into(), ..large };
+        let mut crowded = crowded;
+        crowded.more.cc = (0..255).map(|number| format!("@a{number}").parse().unwrap()).collect();
+        // Another message with the id of one that stands before it in the same request.
+        let collides = Message { body: "another".into(), ..first.clone() };
+        let all = vec![first.clone(), second, large, crowded, first.clone(), collides, third.clone()];
+        let verdicts = import_many(&here, all).unwrap();
+        let [new, known, large, crowded, twice, collides, last] = verdicts.try_into().unwrap();
+        let refused = |reason| Verdict::Imported(Imported::Refused(reason));
+        assert_eq!((new, last), (Verdict::Imported(Imported::New), Verdict::Imported(Imported::New)));
+        assert_eq!((known, twice), (Verdict::Imported(Imported::Duplicate), Verdict::Imported(Imported::Duplicate)));
+        assert_eq!((large, crowded), (refused(RefusedReason::TooLarge), refused(RefusedReason::Invalid)));
+        assert!(matches!(collides, Verdict::Imported(Imported::Relocated(id)) if id != first.id), "{collides:?}");
+        assert_eq!(import(&here, &third), Imported::Duplicate);
+    }
+
+    #[test]
+    fn more_than_a_request_may_hold_are_refused_and_nothing_of_them_is_stored() {
+        let (here, there) = (Project::new(), Project::new());
+        let mut messages = sent(&there, ImportManyRequest::MOST + 1);
+        let error = import_many(&here, messages.clone()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+        assert!(error.message().contains("65 messages") && error.message().contains("64 are allowed"), "{error}");
+        assert_eq!(import(&here, &messages[0]), Imported::New);
+        messages.pop();
+        assert_eq!(import_many(&here, messages).unwrap().len(), ImportManyRequest::MOST);
+        assert_eq!(import_many(&here, Vec::new()).unwrap(), []);
+    }
+
+    #[test]
+    fn an_answer_finds_what_it_answers_in_the_same_request() {
+        let (here, there) = (Project::new(), Project::new());
+        let parent = there.send("bob", "task", "ours").message;
+        // The id of the parent is taken here, so that what answers it has to mean another one.
+        let taken = Message { body: "theirs".into(), ..parent.clone() };
+        assert_eq!(import(&here, &taken), Imported::New);
+        let mut answer = there.send("carol", "task", "yes").message;
+        answer.reply_to = Some(parent.id);
+        answer.extra.insert(REPLY_HASH.into(), Value::String(parent.identity().hash.to_string()));
+        let verdicts = import_many(&here, vec![parent, answer.clone()]).unwrap();
+        let Verdict::Imported(Imported::Relocated(moved)) = verdicts[0] else { panic!("{verdicts:?}") };
+        // The fresh id of the parent may be the one that the answer has come with.
+        let id = match verdicts[1] {
+            Verdict::Imported(Imported::New) => answer.id,
+            Verdict::Imported(Imported::Relocated(id)) => id,
+            _ => panic!("{verdicts:?}"),
+        };
+        let query = Query { ids: [id].into(), ..Query::default() };
+        let events = block_on_stream(block_on(here.store.scan(query)).unwrap().messages);
+        let stored: Vec<Event> = events.map(|event| event.unwrap()).collect();
+        let [Event::Message(stored)] = &stored[..] else { panic!("{stored:?}") };
+        let stored = &stored.message;
+        assert_eq!((stored.reply_to, stored.extra.get(REPLY_HASH)), (Some(moved), None));
     }
 }

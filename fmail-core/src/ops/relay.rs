@@ -6,7 +6,7 @@ use fmail_api::{Delivery, Event, Query, RelayRequest, Reply, Result};
 use futures::StreamExt;
 
 use crate::Operations;
-use crate::exchange::travels_as_it_is;
+use crate::exchange::origin_form_at_once;
 
 impl Operations {
     /// Every topic and every mailbox, in the form in which messages travel. What the peer is known to have is left out. Who
@@ -25,12 +25,14 @@ impl Operations {
                 if to.is_some_and(|run| exchange.has(&delivery.message, run)) {
                     return None;
                 }
-                let (message, elsewhere) = (delivery.message.clone(), exchange.elsewhere.clone());
-                let origin = match travels_as_it_is(&message, host.as_ref()) {
-                    true => Ok(message.clone()),
-                    // Only our own peers know what the hashes are for.
-                    false => {
-                        let asked = async move { exchange.origin_form(message, host.as_ref(), to.is_some()).await };
+                // Only our own peers know what the hashes are for. Only what has to be looked up costs a step onto a thread
+                // that may wait.
+                let (message, hashes) = (&delivery.message, to.is_some());
+                let origin = match origin_form_at_once(message, host.as_ref(), hashes) {
+                    Some(origin) => Ok(origin),
+                    None => {
+                        let (message, elsewhere) = (message.clone(), exchange.elsewhere.clone());
+                        let asked = async move { exchange.origin_form(message, host.as_ref(), hashes).await };
                         elsewhere.run(asked).await
                     }
                 };

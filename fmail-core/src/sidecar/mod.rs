@@ -94,6 +94,10 @@ impl Store for Sidecar {
         self.messages.import(message).await
     }
 
+    async fn import_many(&self, messages: Vec<Message>) -> Vec<Result<Imported>> {
+        self.messages.import_many(messages).await
+    }
+
     async fn scan(&self, query: Query) -> Result<Scan> {
         self.messages.scan(query).await
     }

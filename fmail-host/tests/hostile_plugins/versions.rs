@@ -12,7 +12,7 @@ use crate::upward::upward;
 /// The source and the header of the day when 1.0 was made.
 #[test]
 fn a_plugin_of_abi_1_0_loads_and_works() {
-    let frozen = root().join("tests/plugins/frozen/v1.0");
+    let frozen = root().join("tests/plugins/frozen/draft");
     let library = std::fs::read(build(&frozen.join("frozen.c"), &frozen)).unwrap();
     let hostile = Hostile::file(&library, "frozen");
     let instance = hostile.start_with(upward()).unwrap();

@@ -1,18 +1,20 @@
 //! Messages from one end to the other.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use fmail_api::{
-    Delivery, Error, ErrorKind, Event, EventStream, Imported, Message, NoticeKind, Place, RefusedReason, Result,
+    Delivery, Error, ErrorKind, Event, EventStream, ImportManyRequest, Imported, NoticeKind, Place, RefusedReason,
+    Result,
 };
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
+use super::batch::{Gathered, gather, parts};
+use super::end::refuses;
 use super::session::Session;
-use super::status::Way;
+use super::status::{UnderWay, Way};
 
 /// What is left out, because both ends hold it.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +45,7 @@ impl RefusedPlaces {
 }
 
 impl Session {
-    /// Imports what a stream delivers, several at a time, until it ends. The error is the stream's.
+    /// Imports what a stream delivers, in several batches at a time, until it ends. The error is the stream's.
     ///
     /// A message that is refused is counted, and the stream goes on. One that could not be stored for now is found again
     /// by the comparison that this asks for.
@@ -55,21 +57,23 @@ impl Session {
             tokio::select! {
                 biased;
                 Some(()) = under_way.next(), if !under_way.is_empty() => {}
-                (slot, event) = self.next(way, &mut events), if more => match event {
-                    Some(Ok(Event::Message(delivery))) => under_way.push(self.pass(way, delivery, known, slot)),
-                    Some(Ok(other)) => self.hinted(way, &other),
-                    Some(Err(error)) => ended = Some(Err(error)),
-                    None => ended = Some(Ok(())),
-                },
+                (slot, gathered) = self.next(way, &mut events), if more => {
+                    gathered.hints.iter().for_each(|hint| self.hinted(way, hint));
+                    ended = gathered.ended;
+                    if !gathered.messages.is_empty() {
+                        under_way.push(self.pass(way, gathered.messages, known, slot));
+                    }
+                }
                 else => return ended.unwrap_or(Ok(())),
             }
         }
     }
 
-    /// The next event, once there is room for one more message.
-    async fn next(&self, way: Way, events: &mut EventStream) -> (Option<SemaphorePermit<'_>>, Option<Result<Event>>) {
+    /// The next events, once there is room for one more batch.
+    async fn next(&self, way: Way, events: &mut EventStream) -> (Option<SemaphorePermit<'_>>, Gathered) {
         let slot = self.lane(way).slots.acquire().await.ok();
-        (slot, events.next().await)
+        let most = if self.end(way.destination()).many { ImportManyRequest::MOST } else { self.pace.alone };
+        (slot, gather(events, most).await)
     }
 
     /// What a stream says beside messages.
@@ -84,7 +88,16 @@ impl Session {
         }
     }
 
-    async fn pass(&self, way: Way, delivery: Delivery, known: Known, slot: Option<SemaphorePermit<'_>>) {
+    async fn pass(&self, way: Way, messages: Vec<Delivery>, known: Known, slot: Option<SemaphorePermit<'_>>) {
+        let wanted = messages.into_iter().filter_map(|delivery| self.wanted(way, delivery, known)).collect();
+        for part in parts(wanted, |(_, delivery)| delivery.line().len()) {
+            self.pass_together(way, part).await;
+        }
+        drop(slot);
+    }
+
+    /// The message and its place, unless the other end has it or will never take it.
+    fn wanted(&self, way: Way, delivery: Delivery, known: Known) -> Option<(Place, Delivery)> {
         let place = Place::of(&delivery.message);
         let there_already = {
             let both = self.both();
@@ -97,26 +110,31 @@ impl Session {
             if way == Way::Inward {
                 self.state.imported(way, place.origin, &Imported::Duplicate);
             }
-            return;
+            return None;
         }
         let lane = self.lane(way);
-        if lane.is_closed() || lane.has_refused(&place) {
-            return;
-        }
-        let size = delivery.line().len().min(self.pace.bytes);
-        let _room = lane.bytes.acquire_many(u32::try_from(size).unwrap_or(u32::MAX)).await;
-        let on_its_way = (way == Way::Outward).then(|| self.state.departs());
-        let message = Arc::unwrap_or_clone(delivery.message);
-        self.import(way, place, message).await;
-        if let Some(on_its_way) = on_its_way {
-            on_its_way.arrived();
-        }
-        drop(slot);
+        (!lane.is_closed() && !lane.has_refused(&place)).then_some((place, delivery))
     }
 
-    async fn import(&self, way: Way, place: Place, message: Message) {
+    async fn pass_together(&self, way: Way, part: Vec<(Place, Delivery)>) {
+        let size = part.iter().map(|(_, delivery)| delivery.line().len()).sum::<usize>().min(self.pace.bytes);
+        let _room = self.lane(way).bytes.acquire_many(u32::try_from(size).unwrap_or(u32::MAX)).await;
+        let on_their_way: Vec<_> = match way {
+            Way::Outward => part.iter().map(|_| self.state.departs()).collect(),
+            Way::Inward => Vec::new(),
+        };
+        let (places, messages): (Vec<Place>, Vec<_>) =
+            part.into_iter().map(|(place, delivery)| (place, delivery.message)).unzip();
         let from = self.end(way.origin()).run;
-        match self.end(way.destination()).import(message, Some(from)).await {
+        let verdicts = self.end(way.destination()).import_all(messages, Some(from)).await;
+        for (place, verdict) in places.into_iter().zip(verdicts) {
+            self.settled(way, place, verdict);
+        }
+        on_their_way.into_iter().for_each(UnderWay::arrived);
+    }
+
+    fn settled(&self, way: Way, place: Place, verdict: Result<Imported>) {
+        match verdict {
             Ok(Imported::Refused(reason)) => {
                 let why = match reason {
                     RefusedReason::BelowHorizon => "it is older than what was swept away there",
@@ -135,12 +153,9 @@ impl Session {
     }
 
     fn not_imported(&self, way: Way, place: Place, error: &Error) {
-        use ErrorKind::{Conflict, InvalidAgent, InvalidRequest, InvalidTopic, NotFound, TooLarge, Unsupported};
         match error.kind() {
-            InvalidRequest | InvalidTopic | InvalidAgent | TooLarge | Conflict | NotFound => {
-                self.turned_away(way, place, &error.to_string());
-            }
-            ErrorKind::Denied | Unsupported => {
+            kind if refuses(kind) => self.turned_away(way, place, &error.to_string()),
+            ErrorKind::Denied | ErrorKind::Unsupported => {
                 self.state.refused(way, 1);
                 self.lane(way).close();
                 let whose = if way == Way::Outward { "the peer takes" } else { "this host takes" };

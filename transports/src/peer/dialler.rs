@@ -185,10 +185,10 @@ impl Dialler {
     async fn greeted(&mut self, link: Arc<Link>, hello: &Hello) -> Again {
         self.state.introduced(hello.node.clone(), Some(hello.version.clone()));
         match hello.node.clone().filter(|_| knows_how(hello)) {
-            Some(node) => self.exchange(link, node).await,
+            Some(node) => self.exchange(link, node, hello.operations.contains(&Operation::ImportMany)).await,
             None => {
                 let asked = Instant::now();
-                let there = End { client: link, context: self.context.clone(), run: NodeId::new(0) };
+                let there = End { client: link, context: self.context.clone(), run: NodeId::new(0), many: false };
                 let events = there.relay(Some(self.seen.since(&*self.clock)), None);
                 let events = timeout(self.settings.pace.dead, events).await;
                 self.take_in(asked, events.unwrap_or_else(|_| Err(silent()))).await
@@ -213,8 +213,8 @@ impl Dialler {
         }
     }
 
-    /// Exchanges with a host as long as it is there, unless another link does so.
-    async fn exchange(&mut self, link: Arc<Link>, peer: Node) -> Again {
+    /// Exchanges with a host as long as it is there, unless another link does so. `many`: it takes many messages at a time.
+    async fn exchange(&mut self, link: Arc<Link>, peer: Node, many: bool) -> Again {
         let node = self.settings.node.clone();
         if peer.run == node.run {
             self.state.lost("this address leads to this daemon itself: take it out of mail.relay.peers".into());
@@ -228,7 +228,7 @@ impl Dialler {
                 node.id
             )
         });
-        let there = End { client: link.clone(), context: self.context.clone(), run: peer.run };
+        let there = End { client: link.clone(), context: self.context.clone(), run: peer.run, many };
         loop {
             if let Some(serves) = self.other_link(&node, &peer) {
                 match self.stand_by(&link, &there, &peer, &serves).await {
@@ -296,7 +296,7 @@ impl Dialler {
     }
 
     fn end_here(&self) -> End {
-        End { client: self.here.clone(), context: self.context.clone(), run: self.settings.node.run }
+        End { client: self.here.clone(), context: self.context.clone(), run: self.settings.node.run, many: true }
     }
 }
 

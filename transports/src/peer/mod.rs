@@ -8,7 +8,7 @@
 //! | `end` | one end of a link: the operations there, and who asks |
 //! | `reconcile` | comparing what both ends hold, and carrying what one of them lacks |
 //! | `records` | the same for the records that travel |
-//! | `carry`, `pump` | messages from one end to the other: several under way at a time, never too many |
+//! | `batch`, `carry`, `pump` | messages from one end to the other: those that are there go together, never too many |
 //! | `session` | all of these at once, as long as the other end answers |
 //! | `plain` | the other end knows PROTOCOL.md and nothing else |
 //! | `address` | where a peer is, and how both sides make sure of each other |
@@ -20,6 +20,7 @@
 //! of a connection is none of its business, and a simulator can run thousands of schedules in a second.
 
 mod address;
+mod batch;
 mod both;
 mod carry;
 mod counted;

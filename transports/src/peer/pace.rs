@@ -17,9 +17,12 @@ pub struct Pace {
     pub again: Duration,
     /// How long what is on its way may take before it counts as missing.
     pub settle: Duration,
-    /// How many messages are under way in each direction at most. Less than an end serves at a time, so that a question
-    /// whether it is there never waits for its turn behind them.
-    pub under_way: usize,
+    /// How many batches of messages are under way in each direction at most. Few: what comes while they are on their way
+    /// goes together with the next one.
+    pub batches: usize,
+    /// How many messages are in a batch for an end that takes each in a request of its own. All batches together are less
+    /// than an end serves at a time, so that a question whether it is there never waits for its turn behind them.
+    pub alone: usize,
     /// How many bytes they may have together. A message that is larger goes alone.
     pub bytes: usize,
 }
@@ -33,7 +36,8 @@ impl Default for Pace {
             records: Duration::from_secs(3),
             again: Duration::from_secs(2),
             settle: Duration::from_secs(1),
-            under_way: 48,
+            batches: 4,
+            alone: 12,
             bytes: 8 * 1024 * 1024,
         }
     }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{
-    Clock, Context, Delivery, Error, ErrorKind, Event, EventStream, Imported, MessageId, Notice, NoticeKind,
-    RelayRequest, Request, Result, Since, Timestamp,
+    Clock, Context, Delivery, Error, ErrorKind, Event, EventStream, ImportManyRequest, Imported, MessageId, Notice,
+    NoticeKind, RelayRequest, Request, Result, Since, Timestamp,
 };
 use futures::stream::{FuturesUnordered, StreamExt, unfold};
 use tokio::time::timeout;
 
+use super::batch::{gather, parts};
 use super::dial::{PlainConnection, say};
-use super::end::End;
+use super::end::{End, refuses};
 use super::link::brief;
 use super::pace::Pace;
 use super::status::{LinkState, Way};
@@ -95,7 +96,7 @@ pub async fn take_in(
 ) -> Error {
     let mut under_way = FuturesUnordered::new();
     loop {
-        let room = under_way.len() < pace.under_way;
+        let room = under_way.len() < pace.batches;
         tokio::select! {
             biased;
             Some(done) = under_way.next(), if !under_way.is_empty() => {
@@ -104,27 +105,45 @@ pub async fn take_in(
                     return error;
                 }
             }
-            event = events.next(), if room => match event {
-                Some(Ok(Event::Message(delivery))) => {
-                    seen.0 = seen.0.max(Some(delivery.message.id));
-                    under_way.push(import(here, delivery, state));
+            gathered = gather(&mut events, ImportManyRequest::MOST), if room => {
+                for hint in &gathered.hints {
+                    if let Event::Notice(notice) = hint && notice.kind == NoticeKind::Broken {
+                        tracing::warn!(peer = state.peer(), problem = notice.text, "a message of a peer is refused");
+                        state.refused(Way::Inward, 1);
+                    }
                 }
-                Some(Ok(Event::Notice(notice))) if notice.kind == NoticeKind::Broken => {
-                    tracing::warn!(peer = state.peer(), problem = notice.text, "a message of a peer is refused");
-                    state.refused(Way::Inward, 1);
+                let newest = gathered.messages.iter().map(|delivery| delivery.message.id).max();
+                seen.0 = seen.0.max(newest);
+                if !gathered.messages.is_empty() {
+                    under_way.push(import(here, gathered.messages, state));
                 }
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return error,
-                None => return gone("the peer has ended its stream"),
-            },
+                if let Some(ended) = gathered.ended {
+                    // What came before the end is still stored.
+                    while let Some(done) = under_way.next().await {
+                        if let Err(error) = done {
+                            return error;
+                        }
+                    }
+                    return ended.err().unwrap_or_else(|| gone("the peer has ended its stream"));
+                }
+            }
         }
     }
 }
 
-async fn import(here: &End, delivery: Delivery, state: &LinkState) -> Result<()> {
-    use ErrorKind::{Conflict, InvalidAgent, InvalidRequest, InvalidTopic, NotFound, TooLarge};
-    let id = delivery.message.id;
-    match here.import(Arc::unwrap_or_clone(delivery.message), None).await {
+async fn import(here: &End, messages: Vec<Delivery>, state: &LinkState) -> Result<()> {
+    for part in parts(messages, |delivery| delivery.line().len()) {
+        let ids: Vec<MessageId> = part.iter().map(|delivery| delivery.message.id).collect();
+        let messages = part.into_iter().map(|delivery| delivery.message).collect();
+        for (id, verdict) in ids.into_iter().zip(here.import_all(messages, None).await) {
+            settled(id, verdict, state)?;
+        }
+    }
+    Ok(())
+}
+
+fn settled(id: MessageId, verdict: Result<Imported>, state: &LinkState) -> Result<()> {
+    match verdict {
         Ok(imported) => {
             if let Imported::Refused(reason) = &imported {
                 tracing::warn!(peer = state.peer(), message = %id, ?reason, "a message is refused");
@@ -132,14 +151,12 @@ async fn import(here: &End, delivery: Delivery, state: &LinkState) -> Result<()>
             state.imported(Way::Inward, id, &imported);
             Ok(())
         }
-        Err(error) => match error.kind() {
-            InvalidRequest | InvalidTopic | InvalidAgent | TooLarge | Conflict | NotFound => {
-                tracing::warn!(peer = state.peer(), message = %id, %error, "a message is refused");
-                state.refused(Way::Inward, 1);
-                Ok(())
-            }
-            _ => Err(Error::new(error.kind(), format!("this host cannot store a message now: {error}"))),
-        },
+        Err(error) if refuses(error.kind()) => {
+            tracing::warn!(peer = state.peer(), message = %id, %error, "a message is refused");
+            state.refused(Way::Inward, 1);
+            Ok(())
+        }
+        Err(error) => Err(Error::new(error.kind(), format!("this host cannot store a message now: {error}"))),
     }
 }
 

@@ -90,7 +90,7 @@ pub struct Lane {
 impl Lane {
     fn new(pace: &Pace) -> Self {
         Lane {
-            slots: Semaphore::new(pace.under_way),
+            slots: Semaphore::new(pace.batches),
             bytes: Semaphore::new(pace.bytes),
             refused: Mutex::default(),
             closed: AtomicBool::new(false),

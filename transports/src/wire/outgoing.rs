@@ -121,6 +121,7 @@ fn typed(request: &Request) -> Result<(Operation, Map<String, Value>)> {
         }
         Request::Nudge(nudge) => (Operation::Nudge, fields(nudge)?),
         Request::Import(import) => (Operation::Import, fields(import)?),
+        Request::ImportMany(import) => (Operation::ImportMany, fields(import)?),
         Request::Digest(digest) => (Operation::Digest, fields(digest)?),
         Request::Fetch(fetch) => (Operation::Fetch, fields(fetch)?),
         Request::Records(records) => (Operation::Records, fields(records)?),
@@ -196,9 +197,9 @@ fn since(since: &Since) -> String {
 #[cfg(test)]
 mod tests {
     use fmail_api::{
-        Cursor, DigestRequest, Draft, FetchRequest, Fingerprint, GcRequest, Held, HelloRequest, ImportRequest,
-        InboxRequest, LogRequest, MessageId, Node, NodeId, Place, Profile, RecordKey, RecordsRequest, RegisterRequest,
-        RelayRequest, SharedRecord, StatusRequest, Stretch, WatchRequest, WhoRequest,
+        Cursor, DigestRequest, Draft, FetchRequest, Fingerprint, GcRequest, Held, HelloRequest, ImportManyRequest,
+        ImportRequest, InboxRequest, LogRequest, MessageId, Node, NodeId, Place, Profile, RecordKey, RecordsRequest,
+        RegisterRequest, RelayRequest, SharedRecord, StatusRequest, Stretch, WatchRequest, WhoRequest,
     };
 
     use super::super::parse;
@@ -244,6 +245,7 @@ mod tests {
                 since: Some(Since::Time("2026-01-10T15:30:00Z".parse().unwrap())),
                 to: Some(NodeId::new(7)),
             }),
+            Request::ImportMany(ImportManyRequest { messages: vec![message.clone(); 2], from: Some(NodeId::new(7)) }),
             Request::Import(Box::new(ImportRequest { message, from: Some(NodeId::new(7)) })),
             Request::Digest(DigestRequest { horizon: None, held: vec![held] }),
             Request::Fetch(FetchRequest { places: vec![place], stretches: vec![held.stretch], horizon: None }),

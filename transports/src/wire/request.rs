@@ -129,6 +129,7 @@ fn request(operation: Operation, mut fields: Fields, agent: &AgentName) -> Resul
             Ok(Request::Gc(GcRequest { days: fields.required("days")?, dry_run: fields.or_default("dry_run")? }))
         }
         Operation::Import => Ok(Request::Import(Box::new(fields.decode()?))),
+        Operation::ImportMany => Ok(Request::ImportMany(fields.decode()?)),
         Operation::Digest => Ok(Request::Digest(fields.decode()?)),
         Operation::Fetch => Ok(Request::Fetch(fields.decode()?)),
         Operation::Records => Ok(Request::Records(fields.decode()?)),

@@ -49,6 +49,7 @@ pub fn response(context: &Context, request: &Request, mut answer: Map<String, Va
         Request::Reservations(_) => Response::Reservations(taken(&mut answer, "reservations")?),
         Request::Nudge(_) => Response::Nudged { sessions: taken(&mut answer, "sessions")? },
         Request::Import(_) => Response::Imported(taken(&mut answer, "imported")?),
+        Request::ImportMany(_) => Response::ImportedMany(taken(&mut answer, "imported")?),
         Request::Digest(_) => Response::Digest(taken(&mut answer, "digest")?),
         Request::Fetch(_) => Response::Fetching,
         Request::Records(_) => Response::Records(taken(&mut answer, "records")?),

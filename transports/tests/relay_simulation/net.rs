@@ -132,8 +132,12 @@ impl Client for Wire {
         let name = named(&request);
         self.0.net.trace(&format!("{} > {name}", self.0.link));
         self.0.travel().await?;
-        if let Request::Import(import) = &request {
-            self.0.net.crossed(self.0.link, Place::of(&import.message));
+        match &request {
+            Request::Import(import) => self.0.net.crossed(self.0.link, Place::of(&import.message)),
+            Request::ImportMany(import) => {
+                import.messages.iter().for_each(|message| self.0.net.crossed(self.0.link, Place::of(message)));
+            }
+            _ => {}
         }
         // What has arrived is done, also when the connection is cut meanwhile and nobody hears of it.
         let reply = self.0.there.call(context, request).await;
@@ -167,6 +171,10 @@ impl Client for Wire {
 fn named(request: &Request) -> String {
     match request {
         Request::Import(import) => format!("import {}", Place::of(&import.message)),
+        Request::ImportMany(import) => {
+            let places: Vec<String> = import.messages.iter().map(|message| Place::of(message).to_string()).collect();
+            format!("import_many {}", places.join(" "))
+        }
         Request::Digest(digest) => format!("digest {}", digest.held.len()),
         Request::Fetch(fetch) => format!("fetch {} {}", fetch.places.len(), fetch.stretches.len()),
         Request::Records(_) => "records".into(),

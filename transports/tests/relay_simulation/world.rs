@@ -333,8 +333,10 @@ impl Link {
         let Ok(Ok(reply)) = timeout(Duration::from_secs(2), hello).await else { return };
         let Response::Hello(hello) = reply.head else { panic!() };
         let run = hello.node.unwrap().run;
-        let here = End { client: here, context: context.clone(), run: node.run };
-        let there = End { client: Arc::new(wire), context, run };
+        // Every third link is to a host of an earlier version.
+        let many = self.number % 3 != 2;
+        let here = End { client: here, context: context.clone(), run: node.run, many: true };
+        let there = End { client: Arc::new(wire), context, run, many };
         let session = Session::new(node, here, there, Pace::default(), state, None);
         tokio::select! {
             biased;

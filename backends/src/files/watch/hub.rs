@@ -1,6 +1,6 @@
 //! The thread that waits for the kernel and wakes the watches.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -76,7 +76,8 @@ fn timespec(wait: Option<Duration>) -> Option<Timespec> {
     wait.map(|wait| Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() })
 }
 
-fn is_remote(session: &Session) -> bool {
+/// Whether the project is on a file system of another machine, or of a program.
+pub fn is_remote(session: &Session) -> bool {
     rustix::fs::statfs(&session.options.root).is_ok_and(|stat| REMOTE.contains(&(stat.f_type as u64)))
 }
 
@@ -330,12 +331,7 @@ impl<'a> Events<'a> {
             return self.look_soon(AT_REST);
         }
         let Ok(index) = self.session.index(&top) else { return self.look_soon(LOCK_BUSY) };
-        let mut foreign: BTreeSet<Target> = BTreeSet::new();
-        for (target, id) in &self.suspects {
-            if !foreign.contains(target) && !is_indexed(&index, target, *id) {
-                foreign.insert(target.clone());
-            }
-        }
+        let foreign = with_unindexed(&index, &self.suspects);
         let mut busy = false;
         for target in self.changed.iter().chain(&foreign) {
             let force: &[Target] = if foreign.contains(target) { std::slice::from_ref(target) } else { &[] };
@@ -365,6 +361,30 @@ impl<'a> Events<'a> {
             }
         }
     }
+}
+
+/// The mailboxes in which something appeared that is not in the index. Nearly everything that appears is our own, and in order:
+/// it is looked up together, each near the one before.
+fn with_unindexed(index: &Index, suspects: &BTreeSet<(Target, MessageId)>) -> BTreeSet<Target> {
+    let ids: BTreeSet<MessageId> = suspects.iter().map(|(_, id)| *id).collect();
+    let find = || -> Result<HashSet<(u32, MessageId)>> {
+        let found = index.find_all(&index.state()?, &ids)?;
+        Ok(found.into_iter().map(|(_, entry)| (entry.row, entry.id)).collect())
+    };
+    let found = find().unwrap_or_default();
+    let mut rows: HashMap<&Target, Option<u32>> = HashMap::new();
+    let mut foreign: BTreeSet<Target> = BTreeSet::new();
+    for (target, id) in suspects {
+        let row = *rows.entry(target).or_insert_with(|| {
+            let row = index.state().and_then(|state| index.find_row(&state, target));
+            row.ok().flatten().map(|(number, _)| number)
+        });
+        let known = row.is_some_and(|row| found.contains(&(row, *id)));
+        if !known && !foreign.contains(target) && !is_indexed(index, target, *id) {
+            foreign.insert(target.clone());
+        }
+    }
+    foreign
 }
 
 fn is_indexed(index: &Index, target: &Target, id: MessageId) -> bool {

@@ -1,4 +1,4 @@
-//! Import: a message that has its id already (I1 to I4).
+//! Import: a message that has its id already (I1 to I5).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -76,6 +76,12 @@ pub(super) static CASES: &[Case] = &[
     },
     Case { rule: "I4", name: "a_dry_sweep_refuses_nothing", needs: &[Need::Import, Need::Remove], check: dry_sweep },
     Case { rule: "I4", name: "a_message_over_the_limit_is_refused", needs: &[Need::Import], check: too_large },
+    Case {
+        rule: "I5",
+        name: "of_many_imports_together_each_has_its_own_verdict",
+        needs: &[Need::Import],
+        check: together,
+    },
 ];
 
 fn yesterday() -> Timestamp {
@@ -97,6 +103,35 @@ fn import_relocated(store: &dyn Store, message: &Message) -> Verdict<MessageId> 
         Imported::Relocated(id) => Ok(id),
         other => Err(Failure::new(format!("an import that has to be relocated is answered with {other:?}"))),
     }
+}
+
+/// Each message is asked for again alone: what was told of it among the others has to be true.
+fn together(bench: &Bench) -> Verdict {
+    let store = bench.open()?;
+    let messages: Vec<Message> = (0..70).map(|number| foreign("task", yesterday(), 20 + number, number)).collect();
+    import_new(&*store, &messages[3])?;
+    let large = "x".repeat(store.capabilities().max_message_bytes + 1);
+    let mut all = messages.clone();
+    all[7] = foreign("task", yesterday(), 27, large);
+    // One twice, and another message under the id of one that comes before it.
+    all.push(messages[0].clone());
+    all.push(foreign("task", yesterday(), 21, "another"));
+    let verdicts = block_on(store.import_many(all.clone()));
+    ensure_eq!(verdicts.len(), all.len(), "the number of verdicts");
+    for (number, verdict) in verdicts.into_iter().enumerate() {
+        let verdict = verdict?;
+        let expected = match number {
+            3 | 70 => verdict == Imported::Duplicate,
+            7 => verdict == Imported::Refused(RefusedReason::TooLarge),
+            71 => matches!(verdict, Imported::Relocated(_)),
+            _ => verdict == Imported::New,
+        };
+        ensure!(expected, "message {number} of many is answered with {verdict:?}");
+        if number != 7 {
+            ensure_eq!(import(&*store, &all[number])?, Imported::Duplicate, "message {number} when it comes again");
+        }
+    }
+    Ok(())
 }
 
 fn keeps_everything(bench: &Bench) -> Verdict {

@@ -28,6 +28,7 @@ mod overview;
 pub mod paths;
 mod presence;
 mod search;
+mod shown;
 mod sidecar;
 #[cfg(test)]
 mod testing;

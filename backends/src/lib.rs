@@ -5,5 +5,5 @@ pub mod files;
 mod memory;
 
 pub use clock::SystemClock;
-pub use files::{Durability, FilesOptions, FilesStore};
+pub use files::{Durability, FilesOptions, FilesStore, JournalOptions};
 pub use memory::MemoryStore;

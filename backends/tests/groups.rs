@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::{ERRORS, Fault, FaultFs, HandClock, Project, Step, all, arrivals, bodies, draft, send};
 use fmail_api::{Appended, Draft, ErrorKind, Event, Imported, Message, MessageId, Query, Result, Store};
-use fmail_backends::{FilesOptions, FilesStore};
+use fmail_backends::{FilesOptions, FilesStore, JournalOptions};
 use futures::StreamExt;
 use futures::executor::block_on;
 
@@ -37,6 +37,44 @@ fn five() -> Vec<Draft> {
 
 fn patient_store(project: &Project, fs: Arc<FaultFs>) -> FilesStore {
     FilesStore::open(FilesOptions { fs, lock_timeout: Duration::from_secs(60), ..project.options() }).unwrap()
+}
+
+/// A daemon that has used its journal before.
+fn journaling_store(project: &Project, fs: Arc<FaultFs>) -> FilesStore {
+    let journal =
+        JournalOptions { writes: true, room: 64 * 1024, after: 0, beside: false, ..JournalOptions::default() };
+    let options = FilesOptions { fs, journal, lock_timeout: Duration::from_secs(60), ..project.options() };
+    FilesStore::open(options).unwrap()
+}
+
+/// The two messages of before, the second of them in the journal.
+fn two_journaled() -> Project {
+    let project = Project::in_memory();
+    send(&project.store(), "task", "before 1");
+    send(&journaling_store(&project, FaultFs::new(Fault::None)), "@bob", "before 2");
+    assert!(project.path("journal").exists());
+    project
+}
+
+fn journal_together(project: &Project, fault: Fault) -> (FilesStore, Arc<FaultFs>, Vec<Answer>) {
+    let fs = FaultFs::new(fault);
+    let store = journaling_store(project, fs.clone());
+    let answers = append_together_to(project, &store, &fs, five());
+    (store, fs, answers)
+}
+
+/// The same behind another start of the machine: what stands in the journal is compared with the mailboxes.
+fn check_rebooted(project: &Project, answers: &[Answer], certain: bool, what: &str) {
+    std::fs::remove_file(project.path("index")).unwrap();
+    let found = bodies(&all(&project.store()));
+    for (number, answer) in answers.iter().enumerate() {
+        let copies = found.iter().filter(|body| **body == format!("group {number}")).count();
+        match answer {
+            Some(Ok(_)) => assert_eq!(copies, 1, "{what}: message {number} was answered, and is there after a start"),
+            Some(Err(error)) if certain => assert_eq!(copies, 0, "{what}: message {number} is back: {error:?}"),
+            _ => assert!(copies <= 1, "{what}: message {number} is there {copies} times after a start"),
+        }
+    }
 }
 
 fn until(condition: impl Fn() -> bool) {
@@ -140,6 +178,46 @@ fn check(project: &Project, store: Option<&FilesStore>, answers: &[Answer], cert
 }
 
 #[test]
+fn messages_of_one_caller_are_one_group_and_each_has_its_own_verdict() {
+    let project = two_messages();
+    let store = FilesStore::open(FilesOptions { max_message_bytes: 1_000, ..project.options() }).unwrap();
+    let again = Draft { key: Some("once".into()), ..draft("task", "group 5") };
+    let drafts = [five(), vec![draft("task", &"x".repeat(2_000)), again]].concat();
+    let answers = block_on(store.append_many(drafts));
+    assert_eq!(answers[5].as_ref().unwrap_err().kind(), ErrorKind::TooLarge);
+    let stored: Vec<&Message> = answers[..5].iter().map(|answer| &*answer.as_ref().unwrap().message).collect();
+    assert!(stored.is_sorted_by(|one, next| one.id < next.id));
+    assert!(stored.iter().enumerate().all(|(n, message)| message.body == format!("group {n}")));
+    let repeated = answers[6].as_ref().unwrap();
+    assert!(repeated.duplicate && repeated.message.id == stored[3].id);
+}
+
+#[test]
+fn callers_with_more_than_a_group_holds_get_all_their_answers_in_order() {
+    let project = two_messages();
+    let store = patient_store(&project, FaultFs::new(Fault::None));
+    let all: Vec<Vec<MessageId>> = thread::scope(|scope| {
+        let callers: Vec<_> = (0..4)
+            .map(|caller| {
+                let store = &store;
+                scope.spawn(move || {
+                    let drafts = (0..150).map(|n| draft("task", &format!("{caller}/{n}"))).collect();
+                    let answers = block_on(store.append_many(drafts));
+                    let stored = answers.into_iter().map(|answer| answer.unwrap().message).enumerate();
+                    let check = |(n, message): (usize, Arc<Message>)| {
+                        assert_eq!(message.body, format!("{caller}/{n}"));
+                        message.id
+                    };
+                    stored.map(check).collect()
+                })
+            })
+            .collect();
+        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+    });
+    assert!(all.iter().all(|ids| ids.len() == 150 && ids.is_sorted_by(|one, next| one < next)));
+}
+
+#[test]
 fn a_group_takes_one_lock_and_syncs_each_directory_once() {
     let steps = steps_of_five();
     let count = |operation: &str| steps.iter().filter(|step| step.operation == operation).count();
@@ -225,6 +303,70 @@ fn a_panic_leaves_nobody_waiting() {
         let (store, fs, answers) = append_together(&project, Fault::Panic(number), five());
         fs.set(Fault::None);
         check(&project, Some(&store), &answers, false, &what);
+    }
+}
+
+#[test]
+fn a_group_takes_one_sync_of_the_journal() {
+    let project = two_journaled();
+    send(&project.store(), "build", "not new");
+    let (_, fs, answers) = journal_together(&project, Fault::None);
+    assert!(answers.iter().all(|answer| matches!(answer, Some(Ok(_)))), "{answers:?}");
+    let steps = fs.steps();
+    let count = |operation: &str| steps.iter().filter(|step| step.operation == operation).count();
+    assert_eq!((count("sync_data"), count("sync_dir"), count("sync_all")), (1, 0, 0));
+    assert_eq!((count("link"), count("rename_new")), (1, 5), "five messages, one of them in two mailboxes");
+}
+
+#[test]
+fn any_operation_of_a_group_may_fail_on_its_way_through_the_journal() {
+    let steps = journal_together(&two_journaled(), Fault::None).1.steps();
+    for (number, step) in steps.iter().enumerate() {
+        for errno in ERRORS {
+            for fault in [Fault::Fail(number, errno), Fault::Tear(number, errno)] {
+                if matches!(fault, Fault::Tear(..)) && step.operation != "write_at" {
+                    continue;
+                }
+                let what = format!("{fault:?} ({} {})", step.operation, step.name);
+                let project = two_journaled();
+                let (store, fs, answers) = journal_together(&project, fault);
+                fs.set(Fault::None);
+                assert!(answers.iter().all(Option::is_some), "{what}: {answers:?}");
+                check(&project, Some(&store), &answers, true, &what);
+                check_rebooted(&project, &answers, true, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_process_may_end_in_front_of_any_operation_of_a_group_in_the_journal() {
+    let steps = journal_together(&two_journaled(), Fault::None).1.steps();
+    for (number, step) in steps.iter().enumerate() {
+        for fault in [Fault::Stop(number), Fault::StopWithin(number)] {
+            if matches!(fault, Fault::StopWithin(_)) && step.operation != "write_at" {
+                continue;
+            }
+            let what = format!("{fault:?} ({} {})", step.operation, step.name);
+            let project = two_journaled();
+            let (store, _, answers) = journal_together(&project, fault);
+            drop(store);
+            check(&project, None, &answers, false, &what);
+            check_rebooted(&project, &answers, false, &what);
+        }
+    }
+}
+
+#[test]
+fn a_panic_on_the_way_through_the_journal_leaves_nobody_waiting() {
+    let steps = journal_together(&two_journaled(), Fault::None).1.steps();
+    for (number, step) in steps.iter().enumerate() {
+        let what = format!("panic in operation {number} ({} {})", step.operation, step.name);
+        let project = two_journaled();
+        let (store, fs, answers) = journal_together(&project, Fault::Panic(number));
+        fs.set(Fault::None);
+        check(&project, Some(&store), &answers, false, &what);
+        check_rebooted(&project, &answers, false, &what);
     }
 }
 

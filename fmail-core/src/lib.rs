@@ -27,6 +27,7 @@ mod ops;
 mod overview;
 pub mod paths;
 mod presence;
+mod recent;
 mod search;
 mod shown;
 mod sidecar;

@@ -9,6 +9,7 @@ use fmail_api::{Client, Clock, Context, Node, Reply, Request, Response, Result, 
 use crate::Blocking;
 use crate::exchange::Exchange;
 use crate::nudges::Nudges;
+use crate::recent::Recent;
 use crate::shown::shown;
 use crate::waiting::Elsewhere;
 
@@ -20,6 +21,7 @@ pub struct Operations {
     pub(crate) node: Option<Node>,
     pub(crate) nudges: Arc<Nudges>,
     pub(crate) exchange: Arc<Exchange>,
+    pub(crate) recent: Recent,
 }
 
 impl Operations {
@@ -30,7 +32,7 @@ impl Operations {
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let exchange = Arc::new(Exchange::new(store.clone(), Elsewhere::default()));
         let store_id = format!("{:016x}", random());
-        Operations { store, clock, store_id, node: None, nudges: Arc::default(), exchange }
+        Operations { store, clock, store_id, node: None, nudges: Arc::default(), exchange, recent: Recent::default() }
     }
 
     /// The time as records of mail keep it: to the millisecond, which is more than any reader needs.

@@ -33,12 +33,17 @@ impl Operations {
     /// as much as its message.
     pub(crate) async fn track(&self, context: &Context) -> Result<()> {
         let now = self.clock.now();
+        if self.recent.is_tracked(context, now) {
+            return Ok(());
+        }
         let change = |found: Option<AgentRecord>| match found {
             Some(record) if is_fresh(&record, context, self.node_of(context), now) => None,
             Some(record) => Some(self.seen(record, context, now)),
             None => Some(self.first_sight(context.agent.clone(), context, now)),
         };
-        self.change_agent(&context.agent, false, change).await.map(drop)
+        self.change_agent(&context.agent, false, change).await?;
+        self.recent.track(context, now);
+        Ok(())
     }
 
     /// Changes an agent's record by compare-and-swap; `change` sees what is there and answers nothing to leave it.

@@ -30,7 +30,7 @@ pub fn open_store(
 ) -> Result<Arc<dyn Store>> {
     let name = settings.mail.store.as_str();
     let blamed = |error: Error| error.context("origin", format_args!("mail.store ({})", settings.origin("mail.store")));
-    let store = open_named(project, settings, name, reporter).map_err(blamed)?;
+    let store = open(project, settings, name, reporter, serving).map_err(blamed)?;
     if serving == Serving::Cli && !store.capabilities().shared {
         return Err(unserved(project, settings));
     }
@@ -42,9 +42,19 @@ pub fn open_store(
 
 /// Opens a store by its name, whatever it can do: one that is built in, or a plugin.
 pub fn open_named(project: &Project, settings: &Settings, name: &str, reporter: Reporter) -> Result<Arc<dyn Store>> {
+    open(project, settings, name, reporter, Serving::Cli)
+}
+
+fn open(
+    project: &Project,
+    settings: &Settings,
+    name: &str,
+    reporter: Reporter,
+    serving: Serving,
+) -> Result<Arc<dyn Store>> {
     Ok(match name {
         "memory" => Arc::new(MemoryStore::new(settings.mail.max_message_bytes, Arc::new(SystemClock))),
-        "files" => Arc::new(FilesStore::open(files_options(project, settings, reporter))?),
+        "files" => Arc::new(FilesStore::open(files_options(project, settings, reporter, serving))?),
         _ => plugin::open(project, settings, &plugin_named(settings, name)?)?,
     })
 }
@@ -82,7 +92,7 @@ pub fn unserved(project: &Project, settings: &Settings) -> Error {
     .help(help)
 }
 
-fn files_options(project: &Project, settings: &Settings, reporter: Reporter) -> FilesOptions {
+fn files_options(project: &Project, settings: &Settings, reporter: Reporter, serving: Serving) -> FilesOptions {
     let clock = Arc::new(SystemClock);
     let mail = &settings.mail;
     let mut options = FilesOptions::new(&project.root);
@@ -93,6 +103,8 @@ fn files_options(project: &Project, settings: &Settings, reporter: Reporter) -> 
         Durability::Disk => fmail_backends::Durability::Disk,
         Durability::Os => fmail_backends::Durability::Os,
     };
+    // A command that sends one message and ends would only pay for it.
+    options.journal.writes = serving == Serving::Daemon;
     options.lock_timeout = mail.lock_timeout;
     options.events = mail.watch.events;
     options.poll_interval = mail.watch.poll_interval;

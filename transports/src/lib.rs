@@ -10,6 +10,7 @@ pub mod authentication;
 mod callers;
 mod connection;
 mod conversation;
+mod lines_out;
 mod listener;
 pub mod peer;
 mod remote;

@@ -190,6 +190,8 @@ impl Session {
             indexed.iter().filter(|(id, _)| listing.ids.binary_search(id).is_err()).map(|(_, slot)| *slot).collect();
         let [(_, row)] = &mut rows;
         if !gone.is_empty() {
+            // Whoever removed them does not want them back out of the journal.
+            self.checkpoint(top, writing)?;
             changes.set_busy(true)?;
             let mut slots = writing.index.chain(&changes.state);
             for slot in gone {

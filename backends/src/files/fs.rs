@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fmail_api::{Error, ErrorKind};
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags};
 
 /// An open directory. Copies share the handle.
 #[derive(Clone)]
@@ -109,10 +109,14 @@ pub trait Fs: Send + Sync {
     fn sync_data(&self, file: &File) -> io::Result<()>;
     /// Makes a directory's names durable.
     fn sync_dir(&self, dir: &Dir) -> io::Result<()>;
+    /// Makes everything durable that the file system of a directory holds, of other programs too.
+    fn sync_all(&self, dir: &Dir) -> io::Result<()>;
     /// Gives a file a further name; an existing name is an error.
     fn link(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()>;
     /// Moves a name, replacing what is there.
     fn rename(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()>;
+    /// Moves a name; an existing one is an error.
+    fn rename_new(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()>;
     /// Removes a file's name.
     fn unlink(&self, at: &Dir, name: &str) -> io::Result<()>;
     /// Takes the exclusive lock on a file: waits, or fails with `WouldBlock`.
@@ -234,12 +238,28 @@ impl Fs for RealFs {
         Ok(rustix::fs::fsync(&dir.0)?)
     }
 
+    fn sync_all(&self, dir: &Dir) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&dir.0)?)
+    }
+
     fn link(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
         Ok(rustix::fs::linkat(&from.0, name, &to.0, new, AtFlags::empty())?)
     }
 
     fn rename(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(&from.0, name, &to.0, new)?)
+    }
+
+    fn rename_new(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+        use rustix::io::Errno;
+        match rustix::fs::renameat_with(&from.0, name, &to.0, new, RenameFlags::NOREPLACE) {
+            // A file system or a kernel that cannot do it in one step.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                self.link(from, name, to, new)?;
+                self.unlink(from, name)
+            }
+            other => Ok(other?),
+        }
     }
 
     fn unlink(&self, at: &Dir, name: &str) -> io::Result<()> {

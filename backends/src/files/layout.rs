@@ -22,6 +22,8 @@ pub const UNFINISHED_RECORD: &str = "record";
 pub const LOCK: &str = "lock";
 /// The arrival index.
 pub const INDEX: &str = "index";
+/// The journal of a daemon.
+pub const JOURNAL: &str = "journal";
 /// The project's record.
 pub const PROJECT: &str = "project.json";
 

@@ -5,6 +5,7 @@
 //! * [`fs`]: every operation on the disk goes through one seam, and no symlink below `.fmail/` is ever followed;
 //! * [`lock`]: one writer at a time, in whatever process;
 //! * [`publish`]: a message is written, synced, then linked to its name, then announced: never half visible;
+//! * [`journal`]: in a daemon, one sync for a whole group, and the files are made safe later;
 //! * [`group`]: messages that come at the same time share one hold of the lock and one sync of each directory;
 //! * [`index`]: the order of arrival, a cache that is rebuilt from the names on disk;
 //! * [`census`]: files that others wrote are found by their directory's time and get their place in the index;
@@ -18,8 +19,10 @@ mod group;
 mod head;
 mod import;
 mod index;
+mod journal;
 mod layout;
 mod lock;
+mod newest;
 mod publish;
 mod quarantine;
 mod queue;
@@ -46,6 +49,7 @@ use serde_json::{Map, Value};
 
 use crate::SystemClock;
 use fs::{Fs, RealFs};
+pub use journal::JournalOptions;
 use session::Session;
 
 /// A directory's time older than this cannot change without being seen: file systems count in steps of up to 10 ms.
@@ -71,6 +75,8 @@ pub struct FilesOptions {
     pub max_message_bytes: usize,
     /// When a stored message is safe.
     pub durability: Durability,
+    /// Whether and how messages go through a journal.
+    pub journal: JournalOptions,
     /// How long a writer waits for the others.
     pub lock_timeout: Duration,
     /// Let the kernel wake watchers; otherwise they poll.
@@ -105,6 +111,7 @@ impl FilesOptions {
             }),
             max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
             durability: Durability::Disk,
+            journal: JournalOptions::default(),
             lock_timeout: Duration::from_secs(10),
             events: true,
             poll_interval: Duration::from_millis(100),
@@ -126,7 +133,14 @@ pub struct FilesStore {
 impl FilesStore {
     /// Opens the store. Nothing is created before the first write.
     pub fn open(options: FilesOptions) -> Result<Self> {
-        Ok(FilesStore { session: Arc::new(Session::new(options)) })
+        let session = Arc::new(Session::new(options));
+        let _ = session.journal.session.set(Arc::downgrade(&session));
+        Ok(FilesStore { session })
+    }
+
+    /// Makes everything safe in its mailboxes that stands in the journal.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.session.close_journal()
     }
 
     /// The message that was stored with this idempotency key, if that was less than a day ago and it is still there.
@@ -157,6 +171,18 @@ impl Store for FilesStore {
 
     async fn append(&self, draft: Draft) -> Result<Appended> {
         self.session.append(draft)
+    }
+
+    async fn append_many(&self, drafts: Vec<Draft>) -> Vec<Result<Appended>> {
+        self.session.append_many(drafts)
+    }
+
+    /// Where every file is synced by itself, its caller's thread is needed for that; the journal is synced once for all.
+    fn appends_together(&self) -> usize {
+        match self.session.options.durability {
+            Durability::Disk if !self.session.journal.is_in_use() => 1,
+            Durability::Disk | Durability::Os => queue::MAX_MESSAGES,
+        }
     }
 
     async fn import(&self, message: Message) -> Result<Imported> {
@@ -202,6 +228,10 @@ impl Store for FilesStore {
 
     async fn health(&self) -> Result<Health> {
         self.session.health()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.session.close_journal()
     }
 
     fn quarantine(&self) -> Option<&dyn Quarantine> {

@@ -3,6 +3,9 @@
 //! All of it happens under the lock, so that the next holder can settle what a dead one left: a temporary that is
 //! linked nowhere is deleted, one that is linked somewhere is finished. Only the directories are synced after the lock
 //! is free, so that many writers share one commit of the file system. The answer waits for that.
+//!
+//! In a daemon the texts go through the [`journal`](super::journal): they are durable there, and neither the files nor the
+//! directories are synced on the way to the answer.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,6 +17,7 @@ use super::crew::{Crew, Unsynced};
 use super::fs::{Dir, Fs, Open, ensure_dir, failure};
 use super::head::arrival_of;
 use super::index::{Changes, Row};
+use super::journal::Run;
 use super::reader::{unusable, unusable_dir};
 use super::session::Session;
 use super::{Durability, SETTLED_AFTER, layout};
@@ -50,8 +54,13 @@ pub enum Outcome {
 /// A message on its way to its mailboxes.
 struct Unfinished<'m> {
     message: &'m Message,
-    /// The name of its temporary, once it is there.
+    /// What its file holds, and with which permissions.
+    text: String,
+    mode: u32,
+    /// The name of its temporary, as long as it is there.
     temporary: Option<String>,
+    /// Which record of the journal it is.
+    record: Option<usize>,
     /// Which places it goes to.
     places: Vec<usize>,
     /// In how many of them it is.
@@ -60,7 +69,12 @@ struct Unfinished<'m> {
     outcome: Option<Outcome>,
 }
 
-impl Unfinished<'_> {
+impl<'m> Unfinished<'m> {
+    fn new(message: &'m Message) -> Self {
+        let (places, text) = (Vec::new(), String::new());
+        Unfinished { message, text, mode: 0, temporary: None, record: None, places, linked: 0, outcome: None }
+    }
+
     fn is_well(&self) -> bool {
         self.outcome.is_none()
     }
@@ -98,15 +112,22 @@ impl Session {
         let places = mailboxes.into_iter().map(|mailbox| self.place(changes, mailbox)).collect::<Result<_>>()?;
         let mut publication = Publication { session: self, temporary, places, messages };
         let files = publication.write();
-        publication.sync(files, crew);
-        publication.link();
-        if let Err(error) = publication.announce(changes) {
+        let run = publication.journal(top, changes).inspect_err(|_| publication.clean_up())?;
+        match &run {
+            Some(_) => drop(files),
+            None => publication.sync(files, crew),
+        }
+        publication.link(run.is_some());
+        let announced = publication.announce(changes, run.as_ref());
+        if announced.is_err() {
             publication.take_back();
-            publication.clean_up();
-            return Err(error);
+        }
+        if let Some(run) = &run {
+            publication.void(top, run, announced.is_err());
+            self.journaled(run);
         }
         publication.clean_up();
-        Ok(publication.finish())
+        announced.map(|()| publication.finish(run.is_some()))
     }
 
     /// Opens the mailboxes of messages, each once.
@@ -115,7 +136,7 @@ impl Session {
         let mut known: HashMap<Target, usize> = HashMap::new();
         let mut unfinished = Vec::with_capacity(messages.len());
         for message in messages {
-            let mut one = Unfinished { message, temporary: None, places: Vec::new(), linked: 0, outcome: None };
+            let mut one = Unfinished::new(message);
             for target in message.targets() {
                 if let Some(place) = known.get(&target) {
                     one.places.push(*place);
@@ -228,12 +249,13 @@ impl Publication<'_, '_> {
                 continue;
             }
             let (fs, name) = (self.session.fs(), layout::unfinished_name(created));
-            let mut text = serde_json::to_string_pretty(one.message).unwrap_or_default();
-            text.push('\n');
-            let written = create(fs, &self.temporary, &name, if private { 0o600 } else { 0o644 }).and_then(|file| {
+            one.text = serde_json::to_string_pretty(one.message).unwrap_or_default();
+            one.text.push('\n');
+            one.mode = if private { 0o600 } else { 0o644 };
+            let written = create(fs, &self.temporary, &name, one.mode).and_then(|file| {
                 created += 1;
                 one.temporary = Some(name);
-                fs.write_at(&file, text.as_bytes(), 0).map(|()| file)
+                fs.write_at(&file, one.text.as_bytes(), 0).map(|()| file)
             });
             match written {
                 Ok(file) => files.push((number, file)),
@@ -262,14 +284,37 @@ impl Publication<'_, '_> {
         }
     }
 
-    /// Gives the messages their names, in the order of their ids.
-    fn link(&mut self) {
+    /// Makes the contents durable in the journal, where there is one. A journal that fails is given up, and the files are
+    /// synced as they are without one.
+    fn journal(&mut self, top: &Dir, changes: &mut Changes<'_>) -> Result<Option<Run>> {
+        let well = || self.messages.iter().filter(|one| one.is_well());
+        let lengths: Vec<usize> = well().map(|one| one.text.len()).collect();
+        let Some(mut run) = self.session.journal_run(top, changes, &lengths)? else { return Ok(None) };
+        if let Err(error) = run.write(well().map(|one| (one.mode, one.text.as_str()))) {
+            self.session.abandon_journal(top, &run, &error);
+            return Ok(None);
+        }
+        for (number, one) in self.messages.iter_mut().filter(|one| one.is_well()).enumerate() {
+            one.record = Some(number);
+        }
+        Ok(Some(run))
+    }
+
+    /// Gives the messages their names, in the order of their ids. One that stands in the journal needs no temporary any
+    /// more: it moves to the last of its names.
+    fn link(&mut self, journaled: bool) {
         let fs = self.session.fs();
         for one in self.messages.iter_mut().filter(|one| one.is_well()) {
-            let Some(temporary) = &one.temporary else { continue };
+            let Some(temporary) = one.temporary.clone() else { continue };
             let name = layout::file_name(one.message.id);
             let linked = one.places.iter().try_for_each(|place| {
-                fs.link(&self.temporary, temporary, &self.places[*place].dir, &name)?;
+                let dir = &self.places[*place].dir;
+                if journaled && one.linked + 1 == one.places.len() {
+                    fs.rename_new(&self.temporary, &temporary, dir, &name)?;
+                    one.temporary = None;
+                } else {
+                    fs.link(&self.temporary, &temporary, dir, &name)?;
+                }
                 one.linked += 1;
                 Ok(())
             });
@@ -281,13 +326,33 @@ impl Publication<'_, '_> {
         }
     }
 
-    fn announce(&mut self, changes: &mut Changes<'_>) -> Result<()> {
+    /// Tells the index of what is there, and in the same step how far the journal is settled.
+    fn announce(&mut self, changes: &mut Changes<'_>, run: Option<&Run>) -> Result<()> {
+        changes.state.journal = run.map_or(changes.state.journal, Run::end);
         let linked: Vec<(&Message, &[usize])> =
             self.messages.iter().filter(|one| one.is_well()).map(|one| (one.message, &one.places[..])).collect();
         if linked.is_empty() {
-            return Ok(());
+            return if run.is_some() { changes.commit() } else { Ok(()) };
         }
         self.session.announce(changes, &mut self.places, &linked)
+    }
+
+    /// Sees to it that what failed behind the journal does not come back out of it. Its caller is told that it failed.
+    fn void(&mut self, top: &Dir, run: &Run, all: bool) {
+        let failed = |one: &Unfinished<'_>| if all || !one.is_well() { one.record } else { None };
+        let numbers: Vec<usize> = self.messages.iter().filter_map(failed).collect();
+        if numbers.is_empty() {
+            return;
+        }
+        let Err(error) = run.void(&numbers).or_else(|error| self.session.retire_journal(top, run, &error)) else {
+            return;
+        };
+        for one in self.messages.iter_mut().filter(|one| one.record.is_some()) {
+            if let Some(Outcome::Failed(reason)) = &one.outcome {
+                let text = format!("{}; it may be there after a power cut ({error})", reason.message());
+                one.outcome = Some(Outcome::Failed(Error::new(reason.kind(), text)));
+            }
+        }
     }
 
     /// Takes everything back that was linked.
@@ -311,12 +376,14 @@ impl Publication<'_, '_> {
         }
     }
 
-    fn finish(self) -> Vec<Outcome> {
+    /// What became of each. What stands in the journal has no directories to be synced.
+    fn finish(self, journaled: bool) -> Vec<Outcome> {
         let dir = |place: &usize| {
             let place = &self.places[*place];
             (place.row.1.target.clone(), place.dir.clone())
         };
-        let stored = |one: &Unfinished<'_>| Outcome::Stored(one.places.iter().map(dir).collect());
+        let places = |one: &Unfinished<'_>| if journaled { 0 } else { one.places.len() };
+        let stored = |one: &Unfinished<'_>| Outcome::Stored(one.places[..places(one)].iter().map(dir).collect());
         self.messages.into_iter().map(|mut one| one.outcome.take().unwrap_or_else(|| stored(&one))).collect()
     }
 }
@@ -344,7 +411,7 @@ pub fn leave_mark(fs: &dyn Fs, top: &Dir, name: &str) -> io::Result<()> {
 }
 
 /// Creates a temporary. What stands in its place was left by nobody who still lives, and nobody has been told of it.
-fn create(fs: &dyn Fs, temporary: &Dir, name: &str, mode: u32) -> io::Result<File> {
+pub fn create(fs: &dyn Fs, temporary: &Dir, name: &str, mode: u32) -> io::Result<File> {
     match fs.open(temporary, name, Open::CreateNew(mode)) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs.unlink(temporary, name)?;

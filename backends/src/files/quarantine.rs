@@ -131,7 +131,9 @@ impl Session {
                 "write it as `fmail quarantine list` shows it, for example topics/task/20260110-153000-0001.json",
             ));
         }
-        let _lock = self.lock(&top)?;
+        let writing = self.writing_with(&top, self.lock(&top)?)?;
+        // What stands in the journal is safe elsewhere before the place of a message changes by hand.
+        self.checkpoint(&top, &writing)?;
         let (file, dirs) = (path[path.len() - 1], &path[..path.len() - 1]);
         let dir = self.walk(&top, dirs).map_err(|_| no_such(place))?;
         let kind = self.fs().stat(&dir, file).map_err(|_| no_such(place))?.kind;
@@ -148,7 +150,8 @@ impl Session {
 
     fn restore(&self, name: &str) -> Result<String> {
         let (top, quarantine, held) = self.find_held(name)?;
-        let _lock = self.lock(&top)?;
+        let writing = self.writing_with(&top, self.lock(&top)?)?;
+        self.checkpoint(&top, &writing)?;
         let path: Vec<&str> = held.place.split('/').collect();
         let (file, dirs) = (path[path.len() - 1], &path[..path.len() - 1]);
         let dir =

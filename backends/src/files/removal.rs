@@ -128,6 +128,8 @@ impl Removal {
         }
         let lock = session.lock(&top)?;
         let writing = session.writing_with(&top, lock)?;
+        // What is removed must not come back out of the journal.
+        session.checkpoint(&top, &writing)?;
         let selected = self.select(&writing.index)?;
         if !selected.is_empty() {
             let mut changes = writing.changes()?;

@@ -10,6 +10,7 @@ use rustix::fs::MemfdFlags;
 
 use super::fs::{Dir, Fs, Kind, Open, ensure_dir, failure, read_file};
 use super::index::{Changes, Index, Rebuild, Unusable};
+use super::journal::Keeper;
 use super::lock::{Lock, Manner};
 use super::queue::Queue;
 use super::reader::unusable;
@@ -32,6 +33,8 @@ pub struct Session {
     pub hub: Mutex<Option<Arc<Hub>>>,
     /// Appends that are under way.
     pub queue: Queue,
+    /// The journal, where this process writes one.
+    pub journal: Keeper,
 }
 
 /// The right to change the index: the project's lock, or the only process that sees a private index.
@@ -69,6 +72,7 @@ impl Session {
             private: Mutex::new(None),
             hub: Mutex::new(None),
             queue: Queue::default(),
+            journal: Keeper::default(),
         }
     }
 
@@ -344,6 +348,8 @@ impl Session {
     /// Writes a new index and puts it in place. The caller holds the lock.
     pub fn rebuild(&self, top: &Dir) -> Result<()> {
         self.complete_names(top)?;
+        // What was answered may stand in the journal only.
+        let journal = self.replay(top)?;
         let fs = self.fs();
         let failed = |error: io::Error| failure("the index .fmail/index cannot be written", &error);
         let temporary =
@@ -353,7 +359,7 @@ impl Session {
             _ => {}
         }
         let file = fs.open(&temporary, layout::INDEX, Open::CreateNew(0o600)).map_err(failed)?;
-        let built = self.rebuild_into(top, &file);
+        let built = self.rebuild_into(top, &file, journal);
         if let Err(error) = built {
             let _ = fs.unlink(&temporary, layout::INDEX);
             return Err(error);
@@ -361,13 +367,14 @@ impl Session {
         fs.rename(&temporary, layout::INDEX, top, layout::INDEX).map_err(failed)
     }
 
-    fn rebuild_into(&self, top: &Dir, file: &std::fs::File) -> Result<u64> {
+    fn rebuild_into(&self, top: &Dir, file: &std::fs::File, journal: u64) -> Result<u64> {
         Rebuild {
             fs: &self.options.fs,
             top,
             boot: self.boot(),
             latest: self.latest(),
             now: self.now(),
+            journal,
             reporter: &self.options.reporter,
         }
         .write_to(file)
@@ -387,7 +394,7 @@ impl Session {
         let memory: OwnedFd = rustix::fs::memfd_create("fmail-index", MemfdFlags::CLOEXEC)
             .map_err(|error| Error::io("no memory for an index", &error.into()))?;
         let file = std::fs::File::from(memory);
-        let epoch = self.rebuild_into(top, &file)?;
+        let epoch = self.rebuild_into(top, &file, 0)?;
         Ok(Arc::new(Index::in_memory(&self.options.fs, file, epoch)))
     }
 

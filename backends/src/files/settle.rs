@@ -22,6 +22,7 @@ impl Session {
         if !writing.is_shared() {
             return Ok(());
         }
+        self.settle_journal(top, writing)?;
         let Ok(temporary) = self.fs().open_dir(top, layout::TEMPORARY) else { return Ok(()) };
         let first = layout::unfinished_name(0);
         match self.fs().stat(&temporary, &first) {

@@ -22,6 +22,8 @@ use super::session::{Session, relock};
 
 mod hub;
 
+pub use hub::is_remote;
+
 /// How many events a watch reads ahead.
 const READ_AHEAD: usize = 64;
 /// A watch to which nothing fits says how far it is after this many entries.

@@ -222,6 +222,17 @@ impl Fs for FaultFs {
         done
     }
 
+    fn rename_new(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+        let inode = RealFs.stat(from, name).map_or(0, |stat| stat.inode);
+        let done = self.run("rename_new", new, inode, || RealFs.rename_new(from, name, to, new));
+        self.result(dir_inode(to));
+        done
+    }
+
+    fn sync_all(&self, dir: &Dir) -> io::Result<()> {
+        self.run("sync_all", "", dir_inode(dir), || RealFs.sync_all(dir))
+    }
+
     fn unlink(&self, at: &Dir, name: &str) -> io::Result<()> {
         self.run("unlink", name, dir_inode(at), || RealFs.unlink(at, name))
     }

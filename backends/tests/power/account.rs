@@ -25,6 +25,8 @@ pub enum Answer {
     Stored(Arc<Message>),
     /// This record is stored, or deleted.
     Put(RecordKey, Option<Value>),
+    /// These are the bodies of all messages.
+    Shown(BTreeSet<String>),
 }
 
 /// What has to be found after a power cut, and what may be.
@@ -38,6 +40,10 @@ pub struct Account {
     pub imported: Vec<Message>,
     /// Of each record, the value that was acknowledged last, and those that were asked for since.
     pub records: BTreeMap<RecordKey, Vec<Option<Value>>>,
+    /// What was asked to be removed: it may be there or not.
+    pub removed: BTreeSet<MessageId>,
+    /// The bodies that were shown to somebody who looked at everything, if somebody did: what was absent then stays so.
+    pub shown: Option<BTreeSet<String>>,
     /// How much was answered.
     pub answers: usize,
 }
@@ -52,7 +58,10 @@ impl Account {
                 self.records.entry(key.clone()).or_insert_with(|| vec![None]).push(value.clone());
             }
             // From here on it may be there or not: a removal promises nothing about a power cut.
-            Action::Begun(Deed::Remove(ids)) => self.promised.retain(|id, _| !ids.contains(id)),
+            Action::Begun(Deed::Remove(ids)) => {
+                self.promised.retain(|id, _| !ids.contains(id));
+                self.removed.extend(ids);
+            }
             Action::Answered(Answer::Stored(message)) => {
                 self.answers += 1;
                 self.promised.insert(message.id, message.clone());
@@ -60,6 +69,10 @@ impl Account {
             Action::Answered(Answer::Put(key, value)) => {
                 self.answers += 1;
                 self.records.insert(key.clone(), vec![value.clone()]);
+            }
+            Action::Answered(Answer::Shown(bodies)) => {
+                self.answers += 1;
+                self.shown = Some(bodies.clone());
             }
             _ => {}
         }

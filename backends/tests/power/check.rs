@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use fmail_api::{Appended, Event, Imported, Message, MessageId, NoticeKind, Order, Query, Store, Target};
 use fmail_backends::files::fs::Fs;
-use fmail_backends::{FilesOptions, FilesStore};
+use fmail_backends::{FilesOptions, FilesStore, JournalOptions};
 use futures::StreamExt;
 use futures::executor::block_on;
 
 use crate::account::Account;
 use crate::common::{HandClock, Project, draft};
-use crate::rebooted::Rebooted;
+use crate::rebooted::{Belief, Rebooted};
 
 /// Why a state is not what was promised.
 pub type Verdict = Result<(), String>;
@@ -25,7 +25,12 @@ macro_rules! ensure {
 /// The store of a process that opens the project after a start of the machine. The clock has not moved since before the
 /// power cut: the worst that ids can meet.
 pub fn open(root: &Path, fs: Arc<dyn Fs>, clock: &Arc<HandClock>) -> FilesStore {
-    let options = FilesOptions { fs, clock: clock.clone(), ..FilesOptions::new(root) };
+    open_with(root, fs, clock, JournalOptions { stale: Duration::MAX, ..JournalOptions::default() })
+}
+
+/// The same with a journal.
+pub fn open_with(root: &Path, fs: Arc<dyn Fs>, clock: &Arc<HandClock>, journal: JournalOptions) -> FilesStore {
+    let options = FilesOptions { fs, clock: clock.clone(), journal, ..FilesOptions::new(root) };
     FilesStore::open(FilesOptions { lock_timeout: Duration::from_secs(60), ..options }).unwrap()
 }
 
@@ -98,6 +103,9 @@ impl View {
                 || account.imported.iter().any(|imported| imported.body == message.body)
                 || message.body == AFTER;
             ensure!(known, "nobody has sent {}", message.body);
+            let shown = account.shown.as_ref().is_none_or(|shown| shown.contains(&message.body.to_string()));
+            let other = message.body == AFTER || account.removed.contains(&message.id);
+            ensure!(shown || other, "{} was absent, and is back", message.body);
         }
         Ok(())
     }
@@ -139,13 +147,20 @@ pub struct Survivor<'a> {
     pub clock: &'a Arc<HandClock>,
     /// Which start of the machine is the next.
     pub boot: u8,
+    /// The replay skips the names that are there.
+    pub believing: bool,
 }
 
 impl Survivor<'_> {
     /// Another start of the machine.
     fn start(&mut self) -> FilesStore {
         self.boot += 1;
-        open(self.project.root(), Arc::new(Rebooted(self.boot)), self.clock)
+        let text = |message: &Arc<Message>| {
+            let text = serde_json::to_string_pretty(&**message).unwrap();
+            (format!("{}.json", message.id), format!("{text}\n").into_bytes())
+        };
+        let texts = self.account.promised.values().filter(|_| self.believing).map(text).collect();
+        open(self.project.root(), Arc::new(Rebooted(self.boot, Belief::of(texts))), self.clock)
     }
 
     /// Everything that was promised holds, whoever comes first: a reader, or a writer.

@@ -140,6 +140,16 @@ impl Disk {
                     since.drain(..).for_each(|change| change.apply(synced));
                 }
             }
+            Action::SyncAll => {
+                for thing in self.things.values_mut() {
+                    match thing {
+                        Thing::File { synced, since, .. } => since.drain(..).for_each(|change| change.apply(synced)),
+                        Thing::Directory { names, .. } => {
+                            names.values_mut().for_each(|versions| drop(versions.drain(..versions.len() - 1)));
+                        }
+                    }
+                }
+            }
             Action::SyncDir { node } => {
                 if let Some(Thing::Directory { names, .. }) = self.things.get_mut(node) {
                     names.values_mut().for_each(|versions| drop(versions.drain(..versions.len() - 1)));

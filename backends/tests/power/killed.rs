@@ -1,51 +1,60 @@
 //! A process is killed, another one is answered, and then the power goes: the second cannot know what the first had not
 //! synced, and has to be right all the same.
 
+use std::collections::BTreeSet;
+
 use crate::account::Account;
-use crate::common::Project;
+use crate::common::{Project, scan};
 use crate::explore::{Effort, clock, explore, is_full};
-use crate::scenarios::{foreign, keyed, note, to_two, two_before};
+use crate::scenarios::{SMALL, foreign, keyed, note, to_two, two_before};
 use crate::sites::Site;
 use crate::stage::Stage;
-use fmail_api::{Draft, Message};
+use fmail_api::{Draft, Message, MessageId, Query};
 use fmail_backends::FilesStore;
 use serde_json::json;
 
 /// Who is killed, in front of each of its changes in turn, and who comes behind.
 pub struct Succession {
     pub name: &'static str,
+    /// The killed process is a daemon whose journal has room for so many bytes.
+    journal: Option<u64>,
     before: fn(&Stage),
     killed: fn(&Stage, &FilesStore),
     next: fn(&Stage),
 }
 
-pub const SUCCESSIONS: [Succession; 6] = [
+pub const SUCCESSIONS: [Succession; 9] = [
     Succession {
         name: "a new topic",
+        journal: None,
         before: two_before,
         killed: |stage, store| drop(stage.append(store, note("carol", "build", "killed"))),
         next: |stage| drop(stage.send(note("dave", "build", "next"))),
     },
     Succession {
         name: "a new project",
+        journal: None,
         before: |_| {},
         killed: |stage, store| drop(stage.append(store, note("carol", "task", "killed"))),
         next: |stage| drop(stage.send(note("dave", "task", "next"))),
     },
     Succession {
         name: "several recipients",
+        journal: None,
         before: two_before,
         killed: |stage, store| drop(stage.append(store, to_two("carol", "task", "@carol", "killed"))),
         next: |stage| drop(stage.send(note("dave", "@carol", "next"))),
     },
     Succession {
         name: "a key",
+        journal: None,
         before: two_before,
         killed: |stage, store| drop(stage.append(store, once())),
         next: |stage| drop(stage.send(once())),
     },
     Succession {
         name: "an import",
+        journal: None,
         before: two_before,
         killed: |stage, store| drop(stage.import(store, to_two_from_elsewhere())),
         next: |stage| {
@@ -54,6 +63,7 @@ pub const SUCCESSIONS: [Succession; 6] = [
     },
     Succession {
         name: "a new directory of records",
+        journal: None,
         before: two_before,
         killed: |stage, store| drop(stage.put(store, "mailbox/bob/20260110", json!({"read": 1}))),
         next: |stage| {
@@ -61,7 +71,49 @@ pub const SUCCESSIONS: [Succession; 6] = [
             stage.put(&stage.process(), "mailbox/bob/20260111", json!({"read": 2})).unwrap();
         },
     },
+    Succession {
+        name: "a daemon with a journal, then a command",
+        journal: Some(8 * 1024),
+        before: two_before,
+        killed: |stage, store| drop(stage.append(store, once()).and_then(|_| stage.append(store, second()))),
+        next: |stage| drop(stage.send(note("dave", "@carol", "next"))),
+    },
+    Succession {
+        name: "a daemon with a full journal, then a daemon",
+        journal: Some(SMALL),
+        before: |stage| {
+            two_before(stage);
+            let daemon = stage.daemon(SMALL);
+            for number in 0..4 {
+                stage.append(&daemon, note("zoe", "task", &format!("earlier {number}"))).unwrap();
+            }
+        },
+        killed: |stage, store| {
+            let _ = stage.append(store, second()).and_then(|_| stage.append(store, note("erin", "task", "third")));
+            let _ = stage.append(store, note("erin", "build", "fourth"));
+        },
+        next: |stage| {
+            let daemon = stage.daemon(SMALL);
+            drop(stage.append(&daemon, once()).unwrap());
+            drop(stage.append(&daemon, note("dave", "build", "next")).unwrap());
+        },
+    },
+    Succession {
+        name: "a daemon with a journal, then a removal",
+        journal: Some(8 * 1024),
+        before: two_before,
+        killed: |stage, store| drop(stage.append(store, second()).and_then(|_| stage.append(store, once()))),
+        next: |stage| {
+            let found = scan(&stage.process(), Query::default());
+            let ids: BTreeSet<MessageId> = found.iter().map(|message| message.id).take(3).collect();
+            stage.remove(&stage.process(), ids, None);
+        },
+    },
 ];
+
+fn second() -> Draft {
+    to_two("carol", "build", "@carol", "second")
+}
 
 fn once() -> Draft {
     keyed(to_two("carol", "task", "@bob", "once"), "key")
@@ -78,7 +130,10 @@ impl Succession {
     pub fn play(&self, kill_at: usize, left_out: Option<Site>) -> Option<Stage> {
         let stage = Stage::on(Project::in_memory(), clock(), 1, left_out);
         (self.before)(&stage);
-        let killed = stage.killed_at(kill_at);
+        let killed = match self.journal {
+            Some(room) => stage.killed_daemon_at(kill_at, room),
+            None => stage.killed_at(kill_at),
+        };
         (self.killed)(&stage, &killed);
         drop(killed);
         if !stage.recorder.has_ended() {
@@ -86,6 +141,7 @@ impl Succession {
         }
         stage.look_from_here();
         (self.next)(&stage);
+        stage.look();
         if !is_full() {
             // The last moment, when everything is promised.
             stage.look_from_here();
@@ -133,6 +189,17 @@ fn a_repeat_is_safe_where_the_first_sender_was_killed() {
 #[test]
 fn an_import_that_is_repeated_is_safe_where_the_first_was_killed() {
     survives("an import");
+}
+
+#[test]
+fn what_a_dead_daemon_left_in_its_journal_is_settled_before_the_next_answer() {
+    survives("a daemon with a journal, then a command");
+    survives("a daemon with a full journal, then a daemon");
+}
+
+#[test]
+fn what_a_dead_daemon_left_in_its_journal_is_safe_before_a_removal() {
+    survives("a daemon with a journal, then a removal");
 }
 
 #[test]

@@ -15,6 +15,11 @@ use crate::common::EIO;
 use crate::disk::Disk;
 use crate::sites::{Changed, Site, Surroundings};
 
+/// The copies of the journal's header stand in front of this, its records behind.
+const JOURNAL_HEADERS: u64 = 8192;
+/// What a file system keeps track of.
+const BLOCK: u64 = 4096;
+
 /// A file or directory, by a number that is never used twice.
 pub type Node = usize;
 
@@ -64,6 +69,8 @@ pub enum Action {
     SyncDir {
         node: Node,
     },
+    /// Everything on the disk is synced.
+    SyncAll,
     /// Somebody has asked for this.
     Begun(Deed),
     /// This was answered: from here on it is promised.
@@ -95,6 +102,7 @@ impl Recording {
             Action::Truncate { node, size } => format!("truncate {node} to {size}"),
             Action::SyncData { node } => format!("sync file {node}"),
             Action::SyncDir { node } => format!("sync directory {node}"),
+            Action::SyncAll => "sync everything".into(),
             Action::Begun(_) => "something is begun".into(),
             Action::Answered(_) => "it is answered".into(),
         };
@@ -102,6 +110,47 @@ impl Recording {
         let before: Vec<String> = self.actions[first..=number].iter().map(text).collect();
         format!("action {number}:\n  {}", before.join("\n  "))
     }
+}
+
+impl Recording {
+    /// Every sync of the journal in its place is a write of blocks that are there and were written before, and nothing else:
+    /// otherwise it is a commit of the file system, which the journal is there to avoid.
+    pub fn journal_is_written_in_place(&self) -> Result<(), String> {
+        let mut journals: HashMap<Node, Blocks> = HashMap::new();
+        for (number, action) in self.actions.iter().enumerate() {
+            match action {
+                Action::Create { name, node, .. } if name == "journal" => {
+                    drop(journals.insert(*node, Blocks::default()))
+                }
+                Action::Rename { node, name, .. } if name == "journal" => {
+                    journals.entry(*node).and_modify(|blocks| blocks.in_place = true);
+                }
+                Action::Write { node, offset, bytes } if !bytes.is_empty() => {
+                    let written = offset / BLOCK..(offset + bytes.len() as u64).div_ceil(BLOCK);
+                    journals.entry(*node).and_modify(|blocks| blocks.written.extend(written));
+                }
+                Action::SyncData { node } => {
+                    let Some(blocks) = journals.get_mut(node) else { continue };
+                    let new = blocks.written.iter().any(|block| !blocks.synced.contains(block));
+                    if blocks.in_place && new {
+                        let done = self.describe(number);
+                        return Err(format!("a sync of the journal was a commit of the file system: {done}"));
+                    }
+                    blocks.synced.append(&mut blocks.written);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The blocks of a journal.
+#[derive(Default)]
+struct Blocks {
+    in_place: bool,
+    written: BTreeSet<u64>,
+    synced: BTreeSet<u64>,
 }
 
 /// Records.
@@ -120,6 +169,8 @@ struct Tape {
     surroundings: Surroundings,
     left_out: Option<Site>,
     sites: BTreeSet<Site>,
+    /// The header of the journal was written since its last sync.
+    header: bool,
     /// How many more changes this process makes before it ends.
     left: Option<usize>,
 }
@@ -139,6 +190,7 @@ impl Recorder {
             surroundings: Surroundings::default(),
             left_out,
             sites: BTreeSet::new(),
+            header: false,
             left: None,
         };
         Arc::new(Recorder { tape: Mutex::new(tape), boot })
@@ -258,8 +310,10 @@ impl Tape {
         if self.left_out == Some(site) {
             return;
         }
-        if let Action::SyncDir { node } = &action {
-            self.surroundings.synced(&self.places[node]);
+        match &action {
+            Action::SyncDir { node } => self.surroundings.synced(&self.places[node]),
+            Action::SyncAll => self.surroundings.all_synced(),
+            _ => {}
         }
         self.actions.push(action);
     }
@@ -379,7 +433,17 @@ impl Fs for Recorder {
         tape.live()?;
         RealFs.write_at(file, bytes, offset)?;
         if let Some(node) = tape.file(file)? {
-            tape.actions.push(Action::Write { node, offset, bytes: bytes.to_vec() });
+            let place = tape.places[&node].clone();
+            let fills = place == ".fmail/tmp/journal" && bytes.iter().all(|byte| *byte == 0);
+            tape.header |= place == ".fmail/journal" && offset < JOURNAL_HEADERS;
+            if fills {
+                tape.sites.insert(Site::Zeroes);
+            }
+            let action = match fills && tape.left_out == Some(Site::Zeroes) {
+                true => Action::Truncate { node, size: offset + bytes.len() as u64 },
+                false => Action::Write { node, offset, bytes: bytes.to_vec() },
+            };
+            tape.actions.push(action);
         }
         Ok(())
     }
@@ -398,7 +462,10 @@ impl Fs for Recorder {
         let mut tape = self.tape();
         tape.live()?;
         if let Some(node) = tape.file(file)? {
-            let site = Site::of_file(&tape.places[&node]);
+            let site = match Site::of_file(&tape.places[&node]) {
+                Site::Journal if std::mem::take(&mut tape.header) => Site::JournalClean,
+                site => site,
+            };
             tape.sync(site, Action::SyncData { node });
         }
         Ok(())
@@ -418,6 +485,8 @@ impl Fs for Recorder {
         tape.live()?;
         RealFs.link(from, name, to, new)?;
         let (node, dir) = (tape.named(to, new)?, tape.dir(to)?);
+        let place = tape.place(dir, new);
+        tape.places.insert(node, place);
         tape.actions.push(Action::Link { node, dir, name: new.into() });
         tape.changed(dir, Changed::Linked, new);
         Ok(())
@@ -430,6 +499,26 @@ impl Fs for Recorder {
         let (node, from, dir) = (tape.named(to, new)?, tape.dir(from)?, tape.dir(to)?);
         tape.actions.push(Action::Rename { node, from, old: name.into(), dir, name: new.into() });
         tape.changed(dir, Changed::Renamed, new);
+        Ok(())
+    }
+
+    fn rename_new(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
+        let mut tape = self.tape();
+        tape.live()?;
+        RealFs.rename_new(from, name, to, new)?;
+        let (node, from, dir) = (tape.named(to, new)?, tape.dir(from)?, tape.dir(to)?);
+        let place = tape.place(dir, new);
+        tape.places.insert(node, place);
+        tape.actions.push(Action::Rename { node, from, old: name.into(), dir, name: new.into() });
+        tape.changed(from, Changed::Unlinked, name);
+        tape.changed(dir, Changed::Moved, new);
+        Ok(())
+    }
+
+    fn sync_all(&self, _: &Dir) -> io::Result<()> {
+        let mut tape = self.tape();
+        tape.live()?;
+        tape.sync(Site::Everything, Action::SyncAll);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fmail_api::{Clock, Draft, Message, MessageId, Timestamp};
+use fmail_backends::FilesStore;
 use serde_json::json;
 
 use crate::stage::Stage;
@@ -14,7 +15,7 @@ pub struct Scenario {
 }
 
 /// All scenarios that are played once, from an empty directory.
-pub const SCENARIOS: [Scenario; 13] = [
+pub const SCENARIOS: [Scenario; 22] = [
     Scenario { name: "the first message of a project", play: first },
     Scenario { name: "single appends", play: singles },
     Scenario { name: "new topics and mailboxes", play: new_mailboxes },
@@ -28,7 +29,21 @@ pub const SCENARIOS: [Scenario; 13] = [
     Scenario { name: "records", play: records },
     Scenario { name: "removals", play: removals },
     Scenario { name: "an index that is gone", play: rebuild },
+    Scenario { name: "a group of one through the journal", play: |stage| journaled(stage, ROOM, &[1]) },
+    Scenario { name: "groups of two through the journal", play: |stage| journaled(stage, ROOM, &[2, 2]) },
+    Scenario { name: "a group of sixteen through the journal", play: |stage| journaled(stage, ROOM, &[16]) },
+    Scenario { name: "a journal that is full", play: |stage| journaled(stage, SMALL, &[2, 1, 2, 2, 2, 2, 1, 2]) },
+    Scenario { name: "a journal that is emptied at once", play: swept },
+    Scenario { name: "a checkpoint in between", play: checkpoints },
+    Scenario { name: "commands beside a journal", play: beside },
+    Scenario { name: "removals beside a journal", play: journaled_removals },
+    Scenario { name: "imports through the journal", play: journaled_imports },
 ];
+
+/// Room for everything that a scenario does.
+const ROOM: u64 = 24 * 1024;
+/// Room for few messages: it is emptied and used again.
+pub const SMALL: u64 = 2 * 1024;
 
 /// A message from somebody.
 pub fn note(from: &str, to: &str, body: &str) -> Draft {
@@ -111,8 +126,66 @@ fn keys(stage: &Stage) {
 /// What a daemon does. The messages go to old and new mailboxes, with keys, to one and to two.
 fn groups(stage: &Stage, sizes: &[usize]) {
     two_before(stage);
-    let daemon = stage.process();
-    let mut number = 0;
+    send_groups(stage, &stage.process(), 0, sizes);
+}
+
+fn journaled(stage: &Stage, room: u64, sizes: &[usize]) {
+    two_before(stage);
+    send_groups(stage, &stage.daemon(room), 0, sizes);
+}
+
+fn swept(stage: &Stage) {
+    two_before(stage);
+    send_groups(stage, &stage.sweeping_daemon(SMALL), 0, &[2, 2, 2, 2, 2, 2, 2]);
+}
+
+fn checkpoints(stage: &Stage) {
+    two_before(stage);
+    let daemon = stage.daemon(ROOM);
+    send_groups(stage, &daemon, 0, &[2]);
+    daemon.checkpoint().unwrap();
+    send_groups(stage, &daemon, 2, &[2]);
+    daemon.checkpoint().unwrap();
+    // What the next daemon finds is clean, and it goes on from there.
+    let next = stage.daemon(ROOM);
+    send_groups(stage, &next, 4, &[1, 1]);
+}
+
+/// A daemon and commands take turns; the commands sync what they send and leave the journal as it is.
+fn beside(stage: &Stage) {
+    two_before(stage);
+    let daemon = stage.daemon(SMALL);
+    for number in 0..3 {
+        send_groups(stage, &daemon, 2 * number, &[2]);
+        stage.recorder.next_process(None);
+        let draft = keyed(note("carol", "build", &format!("command {number}")), &format!("command {number}"));
+        stage.send(draft.clone());
+        // A key of the daemon's own message, asked for by a command.
+        stage.send(draft);
+    }
+    stage.recorder.forget(&stage.project.path("index"));
+    send_groups(stage, &daemon, 6, &[2]);
+}
+
+fn journaled_removals(stage: &Stage) {
+    two_before(stage);
+    let daemon = stage.daemon(ROOM);
+    let one = stage.append(&daemon, to_two("carol", "task", "@bob", "one")).unwrap();
+    let two = stage.append(&daemon, note("dave", "task", "two")).unwrap();
+    stage.append(&daemon, note("erin", "@bob", "three")).unwrap();
+    stage.remove(&daemon, [one.id].into(), None);
+    stage.append(&daemon, note("frank", "task", "four")).unwrap();
+    stage.remove(&stage.process(), [two.id].into(), None);
+    stage.append(&daemon, note("grace", "task", "five")).unwrap();
+}
+
+fn journaled_imports(stage: &Stage) {
+    two_before(stage);
+    import_some(stage, &stage.daemon(SMALL));
+}
+
+/// Groups of these sizes, their messages numbered from here on.
+fn send_groups(stage: &Stage, daemon: &FilesStore, mut number: usize, sizes: &[usize]) {
     for size in sizes {
         let mut drafts = Vec::new();
         for _ in 0..*size {
@@ -125,20 +198,23 @@ fn groups(stage: &Stage, sizes: &[usize]) {
                 _ => keyed(note(&from, "@bob", &body), &body),
             });
         }
-        stage.group(&daemon, drafts);
+        stage.group(daemon, drafts);
     }
 }
 
 fn imports(stage: &Stage) {
     two_before(stage);
-    let relay = stage.process();
-    stage.import(&relay, foreign("20260110-153000-0001", "task", "as it is")).unwrap();
-    stage.import(&relay, foreign("20260110-153000-0001", "build", "taken, so elsewhere")).unwrap();
+    import_some(stage, &stage.process());
+}
+
+fn import_some(stage: &Stage, relay: &FilesStore) {
+    stage.import(relay, foreign("20260110-153000-0001", "task", "as it is")).unwrap();
+    stage.import(relay, foreign("20260110-153000-0001", "build", "taken, so elsewhere")).unwrap();
     let mut two = foreign("20260110-153000-0002", "task", "to two");
     two.more.recipients.push("@bob".parse().unwrap());
-    stage.import(&relay, two).unwrap();
+    stage.import(relay, two).unwrap();
     let ahead = MessageId::at(stage.clock.now().after(Duration::from_secs(600))).to_string();
-    stage.import(&relay, foreign(&ahead, "task", "too far ahead")).unwrap();
+    stage.import(relay, foreign(&ahead, "task", "too far ahead")).unwrap();
 }
 
 fn records(stage: &Stage) {

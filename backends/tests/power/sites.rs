@@ -38,6 +38,22 @@ pub enum Site {
     Temporaries,
     /// A directory in which a dead process may have made another one.
     OfTheDead,
+    /// The records of a group in the journal.
+    Journal,
+    /// The header of the journal, which says that a part of it may be used again.
+    JournalClean,
+    /// A journal in the making.
+    NewJournal,
+    /// `.fmail`, in which a journal was put.
+    NewJournalName,
+    /// No sync: the zeroes that a journal is filled with. Without them its blocks are only reserved.
+    Zeroes,
+    /// The content of a message in its mailbox, before its record in the journal is given up.
+    Safe,
+    /// The mailbox of such a message.
+    SafeName,
+    /// Everything at once, for very many such messages.
+    Everything,
 }
 
 /// What was done in a directory.
@@ -47,6 +63,8 @@ pub enum Changed {
     Created,
     Linked,
     Renamed,
+    /// Renamed to a name that was free.
+    Moved,
     Unlinked,
 }
 
@@ -83,6 +101,11 @@ impl Surroundings {
         self.since.remove(dir);
     }
 
+    /// Notes that everything was synced.
+    pub fn all_synced(&mut self) {
+        self.since.clear();
+    }
+
     /// Which sync this one of a directory is.
     pub fn site(&self, dir: &str) -> Site {
         let path: Vec<&str> = dir.split('/').collect();
@@ -97,6 +120,7 @@ impl Surroundings {
             [".fmail"] => match since.last() {
                 Some((Changed::Renamed, name, _)) if name == "project.json" => Site::Project,
                 Some((Changed::Renamed, name, _)) if name == ".gitignore" => Site::Ignored,
+                Some((Changed::Moved, name, _)) if name == "journal" => Site::NewJournalName,
                 _ if made(&["tmp"]) => Site::Temporaries,
                 _ if made(&["records"]) => Site::NewRecords,
                 _ if made(&["topics", "dm", "agents"]) && !self.project => Site::FirstParents,
@@ -105,6 +129,9 @@ impl Surroundings {
                 _ => Site::OfTheDead,
             },
             [".fmail", "topics" | "dm"] if by_us(Changed::Made) => Site::NewMailbox,
+            [".fmail", "topics" | "dm", _] if since.iter().any(|(found, ..)| *found == Changed::Moved) => {
+                Site::SafeName
+            }
             [".fmail", "topics" | "dm", _] if self.temporaries > 0 => Site::Settled,
             [".fmail", "topics" | "dm", _] if by_us(Changed::Linked) => Site::Mailbox,
             [".fmail", "topics" | "dm", _] => Site::Repeat,
@@ -124,6 +151,9 @@ impl Site {
     pub fn of_file(place: &str) -> Site {
         match place {
             ".fmail/tmp/record" => Site::Record,
+            ".fmail/tmp/journal" => Site::NewJournal,
+            ".fmail/journal" => Site::Journal,
+            place if place.starts_with(".fmail/topics/") || place.starts_with(".fmail/dm/") => Site::Safe,
             place if place.starts_with(".fmail/tmp/message") => Site::Message,
             other => panic!("a sync of {other}, which no test knows"),
         }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use fmail_api::{Draft, Expect, Imported, Message, MessageId, RecordKey, Result, Selection, Store, Timestamp};
-use fmail_backends::FilesStore;
+use fmail_api::{Draft, Expect, Imported, Message, MessageId, Query, RecordKey, Result, Selection, Store, Timestamp};
+use fmail_backends::{FilesStore, JournalOptions};
 use futures::StreamExt;
 use futures::executor::block_on;
 use serde_json::Value;
 
 use crate::account::{Answer, Deed};
-use crate::check::open;
-use crate::common::{HandClock, Project};
+use crate::check::{open, open_with};
+use crate::common::{HandClock, Project, scan};
 use crate::record::{Action, Recorder};
 use crate::sites::Site;
 
@@ -36,6 +36,35 @@ impl Stage {
     pub fn process(&self) -> FilesStore {
         self.recorder.next_process(None);
         self.store()
+    }
+
+    /// A daemon, whose journal has room for so many bytes.
+    pub fn daemon(&self, room: u64) -> FilesStore {
+        self.recorder.next_process(None);
+        self.journaling(room, 128)
+    }
+
+    /// A daemon that makes everything safe at once when its journal is emptied.
+    pub fn sweeping_daemon(&self, room: u64) -> FilesStore {
+        self.recorder.next_process(None);
+        self.journaling(room, 0)
+    }
+
+    /// A daemon that is killed in front of its change with this number.
+    pub fn killed_daemon_at(&self, change: usize, room: u64) -> FilesStore {
+        self.recorder.next_process(Some(change));
+        self.journaling(room, 128)
+    }
+
+    fn journaling(&self, room: u64, few: usize) -> FilesStore {
+        let options = JournalOptions { writes: true, room, after: 0, beside: false, few, stale: Duration::MAX };
+        open_with(self.project.root(), self.recorder.clone(), &self.clock, options)
+    }
+
+    /// Somebody looks at everything.
+    pub fn look(&self) {
+        let bodies = scan(&self.process(), Query::default()).iter().map(|message| message.body.to_string()).collect();
+        self.answered(Answer::Shown(bodies));
     }
 
     /// A process that is killed in front of its change with this number.

@@ -30,6 +30,15 @@ survives! {
     durable_records_survive: "records";
     what_is_not_removed_survives_a_removal: "removals";
     a_rebuild_of_the_index_loses_nothing: "an index that is gone";
+    a_group_of_one_survives_in_the_journal: "a group of one through the journal";
+    groups_of_two_survive_in_the_journal: "groups of two through the journal";
+    a_group_of_sixteen_survives_in_the_journal: "a group of sixteen through the journal";
+    a_journal_that_is_used_again_loses_nothing: "a journal that is full";
+    a_journal_that_is_emptied_at_once_loses_nothing: "a journal that is emptied at once";
+    a_checkpoint_loses_nothing: "a checkpoint in between";
+    commands_beside_a_journal_lose_nothing: "commands beside a journal";
+    removals_beside_a_journal_lose_nothing_else: "removals beside a journal";
+    imports_survive_in_the_journal: "imports through the journal";
 }
 
 #[test]

@@ -223,8 +223,9 @@ fn fit(message: &mut Message, limit: usize) {
 mod tests {
     use fmail_api::{
         ErrorKind, Event, ImportManyRequest, ImportRequest, Imported, Message, Query, REPLY_HASH, RefusedReason,
-        Request, Response, Result, Verdict,
+        Request, Response, Result, Store, Verdict,
     };
+    use futures::executor::{block_on, block_on_stream};
     use serde_json::Value;
 
     use crate::testing::Project;
@@ -329,7 +330,13 @@ mod tests {
         answer.extra.insert(REPLY_HASH.into(), Value::String(parent.identity().hash.to_string()));
         let verdicts = import_many(&here, vec![parent, answer.clone()]).unwrap();
         let Verdict::Imported(Imported::Relocated(moved)) = verdicts[0] else { panic!("{verdicts:?}") };
-        let query = Query { ids: [answer.id].into(), ..Query::default() };
+        // The fresh id of the parent may be the one that the answer has come with.
+        let id = match verdicts[1] {
+            Verdict::Imported(Imported::New) => answer.id,
+            Verdict::Imported(Imported::Relocated(id)) => id,
+            _ => panic!("{verdicts:?}"),
+        };
+        let query = Query { ids: [id].into(), ..Query::default() };
         let events = block_on_stream(block_on(here.store.scan(query)).unwrap().messages);
         let stored: Vec<Event> = events.map(|event| event.unwrap()).collect();
         let [Event::Message(stored)] = &stored[..] else { panic!("{stored:?}") };

@@ -82,9 +82,10 @@ fn mail_that_cannot_be_understood_is_an_error_and_not_a_message() {
 /// Every command is understood.
 #[test]
 fn every_operation_has_its_line() {
+    let message = json!({"id": "20260110-153000-0001", "from": "a", "to": "t", "body": 1});
     let fields = json!({
         "agent": "a", "to": "b", "body": 1, "days": 1, "id": "0001", "query": "q", "paths": ["p"], "ttl_seconds": 1,
-        "text": "t", "msg": {"id": "20260110-153000-0001", "from": "a", "to": "t", "body": 1},
+        "text": "t", "msg": message, "msgs": [message],
     });
     let number = "0".repeat(32);
     for operation in Operation::ALL {

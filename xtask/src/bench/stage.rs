@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use fmail_api::{Error, Result};
 use tempfile::TempDir;
@@ -15,28 +16,20 @@ pub struct Stage {
     directory: TempDir,
     fmail: PathBuf,
     send_in_c: PathBuf,
+    group_in_c: PathBuf,
     peak: PathBuf,
 }
 
 impl Stage {
-    /// Builds the programs.
-    pub fn set() -> Result<Self> {
-        Stage::with(cargo::build_release()?)
-    }
-
-    /// The same with the programs that the tests use.
-    pub fn set_unoptimised() -> Result<Self> {
-        Stage::with(cargo::build_debug()?)
-    }
-
     /// A stage for this `fmail` and what lies beside it.
     pub fn with(fmail: PathBuf) -> Result<Self> {
         let target = cargo::target();
         let directory =
             TempDir::with_prefix_in("bench-", &target).map_err(doing("creating a directory in", &target))?;
         let send_in_c = compile("send", directory.path())?;
+        let group_in_c = compile("group", directory.path())?;
         let peak = compile("peak", directory.path())?;
-        Ok(Stage { directory, fmail, send_in_c, peak })
+        Ok(Stage { directory, fmail, send_in_c, group_in_c, peak })
     }
 
     /// The directory in which everything is measured.
@@ -90,6 +83,17 @@ impl Stage {
     /// A send of the C program.
     pub fn send_in_c(&self, project: &Path) -> Command {
         self.command(&self.send_in_c, project, &["."])
+    }
+
+    /// How many messages a second the C program stores, in groups of this size and in this way (`xtask/c/group.c`).
+    pub fn groups_in_c(&self, way: &str, size: usize, span: Duration) -> Result<f64> {
+        let root = self.directory().join("groups-in-c");
+        let (size, span) = (size.to_string(), span.as_secs_f64().to_string());
+        let mut command = self.command(&self.group_in_c, self.directory(), &["groups-in-c", way, &size, &span]);
+        let output = command.stdout(Stdio::piped()).output().map_err(doing("starting", &self.group_in_c))?;
+        let stored = String::from_utf8_lossy(&output.stdout).trim().parse();
+        std::fs::remove_dir_all(&root).map_err(doing("removing", &root))?;
+        stored.map_err(|_| Error::internal(format!("the C program failed in the benchmark: {}", output.status)))
     }
 
     /// The program that does nothing.

@@ -119,6 +119,8 @@ pub struct State {
     pub irregular_max: u64,
     /// Entries whose message was removed.
     pub removed: u32,
+    /// Up to which position of the journal everything is linked and told here; 0 without a journal.
+    pub journal: u64,
 }
 
 /// One message in one mailbox.
@@ -287,7 +289,8 @@ impl State {
             .u32(self.rows)
             .u32(self.irregular)
             .u32(self.removed)
-            .u32(u32::from(self.busy));
+            .u32(u32::from(self.busy))
+            .u64(self.journal);
         seal(&mut bytes);
         bytes
     }
@@ -303,6 +306,7 @@ impl State {
             irregular: u32_at(bytes, 44),
             removed: u32_at(bytes, 48),
             busy: u32_at(bytes, 52) != 0,
+            journal: u64_at(bytes, 56),
         })
     }
 }
@@ -466,6 +470,7 @@ mod tests {
             busy: true,
             irregular_max: 8,
             removed: 9,
+            journal: u64::MAX - 5,
         };
         assert_eq!(State::decode(&state.encode()), Some(state));
         let entry = Entry {

@@ -18,7 +18,7 @@ use fmail_api::{Error, ErrorKind, Result};
 pub use append::{Arrival, Changes};
 pub use format::{Entry, Row, Slot, State, fingerprint};
 pub use read::Slots;
-pub use rebuild::Rebuild;
+pub use rebuild::{Rebuild, random_u64};
 
 use super::fs::{Dir, Fs, Open};
 use super::layout;

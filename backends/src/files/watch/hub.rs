@@ -76,7 +76,8 @@ fn timespec(wait: Option<Duration>) -> Option<Timespec> {
     wait.map(|wait| Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() })
 }
 
-fn is_remote(session: &Session) -> bool {
+/// Whether the project is on a file system of another machine, or of a program.
+pub fn is_remote(session: &Session) -> bool {
     rustix::fs::statfs(&session.options.root).is_ok_and(|stat| REMOTE.contains(&(stat.f_type as u64)))
 }
 

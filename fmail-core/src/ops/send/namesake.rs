@@ -8,9 +8,13 @@ impl Operations {
     /// The agent that the message may have been meant for, when it opened a topic with that agent's name. A topic that
     /// is in use already is meant, and so is one that an agent opens under its own name.
     ///
-    /// An ordinary topic costs one record that is not there. What cannot be looked up is not told.
+    /// A topic's first message in this process costs one record that is not there; behind it the topic is in use. What cannot
+    /// be looked up is not told.
     pub(super) async fn namesake(&self, message: &Message) -> Option<AgentName> {
         let Target::Topic(topic) = &message.to else { return None };
+        if !self.recent.is_new(&message.to) {
+            return None;
+        }
         let name: AgentName = topic.as_str().parse().ok().filter(|name| *name != message.from)?;
         self.store.get(&RecordKey::agent(&name)).await.ok()??;
         let query = Query { scope: Scope::Target(message.to.clone()), ..Query::default() };

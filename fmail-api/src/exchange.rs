@@ -32,6 +32,9 @@ use crate::{ContentHash, Error, Identity, Imported, Message, MessageId, RecordKe
 
 /// The field beside `reply_to` in the origin form.
 pub const REPLY_HASH: &str = "reply_hash";
+/// The field of a stored answer that says by which id other hosts know what it answers, as long as that is not here and
+/// another message has that id: then `reply_to` would point at the wrong one, and is left out.
+pub const REPLY_ORIGIN: &str = "reply_origin";
 /// The field beside `thread` in the origin form, where that is the id of a message.
 pub const THREAD_HASH: &str = "thread_hash";
 

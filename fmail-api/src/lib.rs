@@ -48,7 +48,8 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Cursor, Delivery, Event, EventStream, MessageStream, Notice, NoticeKind, Reporter};
 pub use exchange::{
     Compared, Digest, DigestRequest, FetchRequest, Fingerprint, Held, ImportManyRequest, ImportRequest, Node, NodeId,
-    Place, RECORD_BUCKETS, REPLY_HASH, Records, RecordsRequest, SharedKey, SharedRecord, Stretch, THREAD_HASH, Verdict,
+    Place, RECORD_BUCKETS, REPLY_HASH, REPLY_ORIGIN, Records, RecordsRequest, SharedKey, SharedRecord, Stretch,
+    THREAD_HASH, Verdict,
 };
 pub use hash::{ContentHash, hex_sha256};
 pub use id::{MessageId, TICKS_PER_SECOND};
@@ -72,7 +73,7 @@ pub use ops::{
 };
 pub use query::{Filters, Order, Query, Scope, Since};
 pub use record::{AgentRecord, Expect, Profile, ProjectIdSource, ProjectRecord, Record, RecordKey, Revision};
-pub use relay::{LinkCounts, LinkStatus, Passed, Relay, RelayStatus, RelayView, RunningRelay};
+pub use relay::{LinkCounts, LinkReport, LinkStatus, Passed, Relay, RelayStatus, RelayView, RunningRelay, Strangers};
 pub use store::{
     Appended, Broken, Capabilities, DEFAULT_MAX_MESSAGE_BYTES, FORMAT_VERSION, Health, Imported, Quarantine,
     Quarantined, RefusedReason, Removed, Scan, Selection, Store, Summary, TargetSummary, check_size, summarise,

@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     AgentName, Backlog, Cursor, Digest, DigestRequest, FetchRequest, ImportManyRequest, ImportRequest, Imported,
-    InboxRequest, Lease, LeasesChanged, MailCount, MarkRequest, Marked, Message, MessageId, Node, NodeId, Notice,
-    NudgeRequest, Priority, Profile, ProjectRecord, ReadRequest, Receipt, ReceiptRequest, Records, RecordsRequest,
-    RelayView, ReleaseRequest, RenewRequest, ReplyRequest, ReservationsRequest, ReserveRequest, Reserved,
-    SearchRequest, Since, Target, ThreadRequest, Timestamp, Verdict,
+    InboxRequest, Lease, LeasesChanged, LinkReport, MailCount, MarkRequest, Marked, Message, MessageId, Node, NodeId,
+    Notice, NudgeRequest, Priority, Profile, ProjectRecord, ReadRequest, Receipt, ReceiptRequest, Records,
+    RecordsRequest, RelayView, ReleaseRequest, RenewRequest, ReplyRequest, ReservationsRequest, ReserveRequest,
+    Reserved, SearchRequest, Since, Target, ThreadRequest, Timestamp, Verdict,
 };
 
 /// The version of the protocol that this crate describes.
@@ -260,6 +260,9 @@ pub struct HelloRequest {
     /// Which host asks, if it is one that relays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<Node>,
+    /// How the link does that it drives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkReport>,
 }
 
 /// Who is there.
@@ -541,6 +544,9 @@ pub struct AgentView {
     /// The host it was last seen on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The id of that host, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
     /// What it says it is doing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,

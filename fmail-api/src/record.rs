@@ -217,6 +217,9 @@ pub struct AgentRecord {
     /// The host it was last seen on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The id of that host, where it is known. Names of hosts change, and two may have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
     /// What it says it is doing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,

@@ -137,6 +137,8 @@ pub struct LinkCounts {
     pub refused: u64,
     /// Messages of ours that the peer refused.
     pub refused_there: u64,
+    /// Messages that were written to a peer that never says what became of them: one that knows PROTOCOL.md only.
+    pub unconfirmed: u64,
     /// Messages that got another id here.
     pub relocated: u64,
     /// Records that were merged here.
@@ -145,6 +147,50 @@ pub struct LinkCounts {
     pub bytes_received: u64,
     /// Bytes that went.
     pub bytes_sent: u64,
+}
+
+/// What the host that drives a link tells the other one about it, in its `hello`: the other one only answers, and could
+/// not know it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkReport {
+    /// Which link this is. Another number is another link, and its counts begin anew.
+    pub link: u64,
+    /// How long the last question and its answer took.
+    #[serde(skip_serializing_if = "Option::is_none", with = "millis")]
+    pub round_trip: Option<Duration>,
+    /// Messages of the other host that were stored here over this link.
+    pub stored: u64,
+    /// Messages of the other host that were refused here.
+    pub refused: u64,
+    /// The last one that was stored, by the id that it was born with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<MessageId>,
+    /// Which stream of the other host's messages is read: the first that was asked for over this link, the second, …
+    pub stream: u64,
+    /// How many messages of that stream were dealt with, whatever became of them.
+    pub dealt: u64,
+    /// What a comparison has found to be missing here, and has not come yet.
+    pub missing: u64,
+    /// Both hosts have compared what they hold since the link began.
+    pub compared: bool,
+    /// What an operator should know although the link works.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// Callers who were turned away before they had said anything that could be served: they speak something else, or cannot
+/// prove who they are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Strangers {
+    /// How many since the daemon began, each connection once.
+    pub count: u64,
+    /// Where the last one called from.
+    pub address: String,
+    /// Why it was turned away.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// Answers `relay_status`.
@@ -158,6 +204,9 @@ pub struct RelayView {
     /// What an operator should know: a configuration that is not trusted, for one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Who else has called where other hosts can; none when nobody has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strangers: Option<Strangers>,
 }
 
 /// A relay that runs, with its links.

@@ -1,6 +1,6 @@
 //! Names as people and scripts write them on a command line.
 
-use fmail_api::{AgentName, Error, ErrorKind, Result, Target};
+use fmail_api::{AgentName, Error, ErrorKind, Lease, NodeId, Result, Target};
 
 use crate::render::on_one_line;
 use crate::session::host;
@@ -55,10 +55,34 @@ pub(crate) fn shown_target(target: &Target) -> String {
     }
 }
 
-/// The host, where it is another one than this.
-pub(crate) fn elsewhere(named: Option<&str>) -> Option<String> {
-    let named = named?;
-    (Some(named) != host().as_deref()).then(|| on_one_line(named))
+/// The host, where it is another one than this: by its id, where that is known on both sides, and else by its name. One that
+/// has our own name is told from us by its id.
+pub(crate) fn elsewhere(named: Option<&str>, node: Option<NodeId>, own: Option<NodeId>) -> Option<String> {
+    let same_name = named.is_none() || named == host().as_deref();
+    let here = match (node, own) {
+        (Some(node), Some(own)) => node == own,
+        _ => same_name,
+    };
+    match (here, node) {
+        (true, _) => None,
+        (false, Some(node)) if same_name => Some(marked(named, node)),
+        (false, _) => Some(on_one_line(named.unwrap_or("another host"))),
+    }
+}
+
+/// A host whose name is not enough: `build-1#3fa9c2`
+pub(crate) fn marked(named: Option<&str>, node: NodeId) -> String {
+    format!("{}#{}", on_one_line(named.unwrap_or("host")), &node.to_string()[..6])
+}
+
+/// The same for who holds a lease. What another host said of its own has that host's id beside it, and is never ours.
+pub(crate) fn holder_elsewhere(lease: &Lease) -> Option<String> {
+    let node: Option<NodeId> = lease.extra.get("node").and_then(|node| node.as_str()?.parse().ok());
+    let named = lease.host.as_deref();
+    match elsewhere(named, None, None) {
+        None => node.map(|node| marked(named, node)),
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -67,9 +91,18 @@ mod tests {
 
     #[test]
     fn only_another_host_is_named() {
-        assert_eq!(elsewhere(None), None);
-        assert_eq!(elsewhere(host().as_deref()), None);
-        assert_eq!(elsewhere(Some("no\u{1b}where.invalid")).unwrap(), "no\\u{1b}where.invalid");
+        assert_eq!(elsewhere(None, None, None), None);
+        assert_eq!(elsewhere(host().as_deref(), None, None), None);
+        assert_eq!(elsewhere(Some("no\u{1b}where.invalid"), None, None).unwrap(), "no\\u{1b}where.invalid");
+    }
+
+    #[test]
+    fn a_host_is_told_by_its_id_and_not_by_its_name() {
+        let (own, other) = (Some(NodeId::new(1)), Some(NodeId::new(0xabcdef << 104)));
+        let name = host();
+        assert_eq!(elsewhere(Some("what-it-was-called-before"), own, own), None);
+        assert_eq!(elsewhere(name.as_deref(), other, own), name.map(|name| format!("{name}#abcdef")));
+        assert_eq!(elsewhere(Some("host-b"), other, own).unwrap(), "host-b");
     }
 
     #[test]

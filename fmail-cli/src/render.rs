@@ -252,6 +252,7 @@ mod tests {
             let agent = AgentView {
                 name: "a".parse().unwrap(),
                 host: None,
+                node: None,
                 status: status.map(String::from),
                 state: AgentState::after(Duration::from_secs(quiet)),
                 first_seen: seen,

@@ -29,6 +29,7 @@ pub mod paths;
 mod presence;
 mod recent;
 mod search;
+mod shown;
 mod sidecar;
 #[cfg(test)]
 mod testing;

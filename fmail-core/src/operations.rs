@@ -10,6 +10,7 @@ use crate::Blocking;
 use crate::exchange::Exchange;
 use crate::nudges::Nudges;
 use crate::recent::Recent;
+use crate::shown::shown;
 use crate::waiting::Elsewhere;
 
 /// The operations of one project, over its store.
@@ -55,6 +56,21 @@ impl Operations {
         self
     }
 
+    /// What an operator should know of the exchange with other hosts.
+    pub fn remarks(&self) -> Vec<String> {
+        let contested = self.exchange.contested.load(std::sync::atomic::Ordering::Relaxed);
+        let node = self.node.as_ref().filter(|_| contested);
+        let remark = |node: &Node| {
+            format!(
+                "another host speaks as this one: it has the same node id, {}; agents and reservations of the two hide each \
+                 other on third hosts. Remove the file `node` from the user's data directory of fmail on the one that is a \
+                 copy, and start its daemon again",
+                node.id
+            )
+        };
+        node.map(remark).into_iter().collect()
+    }
+
     /// The same operations, of a host that relays.
     #[must_use]
     pub fn on(mut self, node: Node) -> Self {
@@ -66,6 +82,14 @@ impl Operations {
 #[async_trait]
 impl Client for Operations {
     async fn call(&self, context: &Context, request: Request) -> Result<Reply> {
+        let for_agents = !request.is_for_relays();
+        let reply = self.run(context, request).await?;
+        Ok(if for_agents { shown(reply, &self.exchange) } else { reply })
+    }
+}
+
+impl Operations {
+    async fn run(&self, context: &Context, request: Request) -> Result<Reply> {
         match request {
             Request::Hello(hello) => Ok(Reply::new(Response::Hello(Box::new(self.hello(&hello).await?)))),
             Request::Send(request) => Ok(Reply::new(Response::Sent(Box::new(self.send(context, *request).await?)))),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fmail_api::{
-    AgentName, AgentRecord, Context, Error, ErrorKind, Expect, Profile, Record, RecordKey, Result, Revision, Timestamp,
+    AgentName, AgentRecord, Context, Error, ErrorKind, Expect, NodeId, Principal, Profile, Record, RecordKey, Result,
+    Revision, Timestamp,
 };
 use serde_json::{Map, Value};
 
@@ -36,9 +37,9 @@ impl Operations {
             return Ok(());
         }
         let change = |found: Option<AgentRecord>| match found {
-            Some(record) if is_fresh(&record, context, now) => None,
-            Some(record) => Some(seen(record, context, now)),
-            None => Some(first_sight(context.agent.clone(), context, now)),
+            Some(record) if is_fresh(&record, context, self.node_of(context), now) => None,
+            Some(record) => Some(self.seen(record, context, now)),
+            None => Some(self.first_sight(context.agent.clone(), context, now)),
         };
         self.change_agent(&context.agent, false, change).await?;
         self.recent.track(context, now);
@@ -74,9 +75,36 @@ impl Operations {
         context: &Context,
         profile: Profile,
     ) -> Result<(AgentRecord, Revision)> {
-        let record = AgentRecord { profile, ..first_sight(name.clone(), context, self.clock.now()) };
+        let record = AgentRecord { profile, ..self.first_sight(name.clone(), context, self.clock.now()) };
         let revision = self.store.put(&RecordKey::agent(name), Expect::Absent, as_value(&record)?, true).await?;
         Ok((record, revision))
+    }
+
+    /// The id of the host that the agent is on: ours, for who did not come over the network.
+    fn node_of(&self, context: &Context) -> Option<NodeId> {
+        let is_here = matches!(context.principal, Principal::Local | Principal::User(_));
+        self.node.as_ref().filter(|_| is_here).map(|node| node.id)
+    }
+
+    /// The record of an agent that was there before, seen again now.
+    pub(crate) fn seen(&self, mut record: AgentRecord, context: &Context, now: Timestamp) -> AgentRecord {
+        record.name = context.agent.clone();
+        record.last_seen = now.whole_seconds();
+        // Who does not know the host's id leaves it where the name says that it is still the same one.
+        let same = context.host.is_none() || context.host == record.host;
+        record.node = self.node_of(context).or(record.node.filter(|_| same));
+        if context.host.is_some() {
+            record.host.clone_from(&context.host);
+        }
+        record
+    }
+
+    /// The record of an agent that nobody has seen before.
+    pub(crate) fn first_sight(&self, name: AgentName, context: &Context, now: Timestamp) -> AgentRecord {
+        let now = now.whole_seconds();
+        let (host, node) = (context.host.clone(), self.node_of(context));
+        let profile = Profile::default();
+        AgentRecord { name, host, node, status: None, first_seen: now, last_seen: now, profile, extra: Map::new() }
     }
 }
 
@@ -85,29 +113,12 @@ pub(crate) fn agent_of(record: &Record) -> Option<AgentName> {
     record.key.segments().nth(1)?.parse().ok()
 }
 
-/// The record of an agent that was there before, seen again now.
-pub(crate) fn seen(mut record: AgentRecord, context: &Context, now: Timestamp) -> AgentRecord {
-    record.name = context.agent.clone();
-    record.last_seen = now.whole_seconds();
-    if context.host.is_some() {
-        record.host.clone_from(&context.host);
-    }
-    record
-}
-
-/// The record of an agent that nobody has seen before.
-pub(crate) fn first_sight(name: AgentName, context: &Context, now: Timestamp) -> AgentRecord {
-    let now = now.whole_seconds();
-    let host = context.host.clone();
-    let profile = Profile::default();
-    AgentRecord { name, host, status: None, first_seen: now, last_seen: now, profile, extra: Map::new() }
-}
-
 /// A time far ahead is not fresh: it came from a clock that has been put right since.
-fn is_fresh(record: &AgentRecord, context: &Context, now: Timestamp) -> bool {
+fn is_fresh(record: &AgentRecord, context: &Context, node: Option<NodeId>, now: Timestamp) -> bool {
     now.since(record.last_seen) < RENEW_AFTER
         && record.last_seen.since(now) < RENEW_AFTER
         && (context.host.is_none() || context.host == record.host)
+        && (node.is_none() || node == record.node)
 }
 
 fn as_value(record: &AgentRecord) -> Result<Value> {

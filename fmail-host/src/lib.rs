@@ -30,7 +30,7 @@ pub use config::{
 pub use environment::{Environment, agent_name};
 pub use fmail_backends::SystemClock;
 pub use hosting::Catalogue;
-pub use node::{node_file, this_node};
+pub use node::{known_node, node_file, this_node};
 pub use open::{Serving, open_named, open_store, unserved};
 pub use plugin::{
     Candidate, Capability, Manifest, Mistake, PluginFile, PluginForm, PluginName, PluginPlace, PluginSearch, Refusal,

@@ -26,6 +26,11 @@ pub fn this_node(environment: &Environment) -> Result<Node> {
     Ok(Node { id: lasting_id(&node_file(environment)?)?, run: random()?, host })
 }
 
+/// The id of this host, if it has one: who only looks makes none.
+pub fn known_node(environment: &Environment) -> Option<NodeId> {
+    read(&node_file(environment).ok()?).ok()?
+}
+
 /// The id in the file, or a new one that stands there from now on. Of several processes that find none, all get the id of
 /// the one that was first: the file comes into being whole, by a link that fails where one is.
 fn lasting_id(path: &Path) -> Result<NodeId> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fmail_api::{
-    AgentState, Client, Context, Error, ErrorKind, EventStream, MessageId, NodeId, Operation, Principal, RelayRequest,
-    Reply, Request, Response, Result,
+    AgentState, Client, Context, Error, ErrorKind, EventStream, MessageId, NodeId, Operation, Principal, Records,
+    RelayRequest, Reply, Request, Response, Result,
 };
 use fmail_core::{Operations, waiting};
 use fmail_host::Project;
@@ -135,6 +135,9 @@ impl Served {
                 Ok(_) => {}
                 Err(error) => neighbours.imported(from, id, &Err(error.clone())),
             },
+            (About::Records, Ok(Reply { head: Response::Records(Records::Merged { changed, refused }), .. })) => {
+                neighbours.merged(context, *changed, *refused);
+            }
             (About::ImportMany(from, ids), reply) if context.principal != Principal::Local => match reply {
                 Ok(Reply { head: Response::ImportedMany(verdicts), .. }) => {
                     for (id, verdict) in ids.into_iter().zip(verdicts.iter()) {
@@ -162,6 +165,7 @@ enum About {
     Import(Option<NodeId>, MessageId),
     ImportMany(Option<NodeId>, Vec<MessageId>),
     Relay(RelayRequest),
+    Records,
     Nothing,
 }
 
@@ -174,6 +178,7 @@ impl About {
                 About::ImportMany(import.from, import.messages.iter().map(|message| message.id).collect())
             }
             Request::Relay(relay) => About::Relay(relay.clone()),
+            Request::Records(_) => About::Records,
             _ => About::Nothing,
         }
     }
@@ -184,7 +189,10 @@ impl Client for Served {
     async fn call(&self, context: &Context, request: Request) -> Result<Reply> {
         self.check(context, &request)?;
         if let Request::RelayStatus = request {
-            return Ok(Reply::new(Response::RelayStatus(Box::new(self.relaying.view()))));
+            self.relaying.look().await;
+            let mut view = self.relaying.view();
+            view.notes.extend(self.operations.remarks());
+            return Ok(Reply::new(Response::RelayStatus(Box::new(view))));
         }
         if let Request::Hello(hello) = &request {
             self.relaying.neighbours.greeted(hello);

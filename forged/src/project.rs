@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fmail_api::{Error, Node, ProjectIdSource, Result, Store};
+use fmail_api::{Error, ProjectIdSource, Result, Store};
 use fmail_core::{Blocking, Fanout, Operations};
 use fmail_host::hosting::create_project;
 use fmail_host::{Environment, Project, Serving, Settings, SystemClock, open_store};
@@ -13,7 +13,7 @@ use crate::client::Served;
 use crate::lock::RootLock;
 use crate::log;
 use crate::plugins::Named;
-use crate::relay::{self, Relaying, ThisHost};
+use crate::relay::{self, Others, Relaying, ThisHost};
 use crate::tcp::Configured;
 
 /// A project that the daemon was started for.
@@ -51,7 +51,8 @@ pub fn open(environment: &Environment, host: &ThisHost) -> Result<Opened> {
     let tcp = Configured::from(&settings, relay.enabled, environment)?;
     let plugins = Named::from(&settings)?;
     let root = project.root.clone();
-    let (client, store) = served(project, &settings, store, node, relay.enabled)?;
+    let others = Others { node, enabled: relay.enabled, callers: host.callers.clone() };
+    let (client, store) = served(project, &settings, store, others)?;
     let (id, max_message_bytes) = (client.project_id.clone(), settings.mail.max_message_bytes);
     Ok(Opened { root, id, client: Arc::new(client), lock, store, max_message_bytes, tcp, plugins, relay })
 }
@@ -66,8 +67,7 @@ pub fn served(
     project: Project,
     settings: &Settings,
     store: Arc<dyn Store>,
-    node: Option<Node>,
-    relayed: bool,
+    others: Others,
 ) -> Result<(Served, Arc<dyn Store>)> {
     let (id, source) = project.id()?;
     if source == ProjectIdSource::Directory {
@@ -78,11 +78,11 @@ pub fn served(
     let store_id = project.store_id()?.ok_or_else(|| Error::internal("the project has no directory"))?;
     let operations =
         Operations::new(shared.clone(), Arc::new(SystemClock)).identified_by(store_id).reading_on(blocking);
-    let operations = match node.clone() {
+    let operations = match others.node.clone() {
         Some(node) => operations.on(node),
         None => operations,
     };
-    let relaying = Relaying::new(&id, node, relayed);
+    let relaying = Relaying::new(&id, others);
     let client = Served::new(operations, project, id, settings.mail.store.clone(), relaying);
     Ok((client, shared))
 }

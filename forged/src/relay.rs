@@ -1,6 +1,7 @@
 //! Other hosts: whom the configuration names, who may ask for what, and what can be seen of it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use fmail_api::{
     RunningRelay, Shutdown,
 };
 use fmail_host::{Environment, Settings, SystemClock, this_node};
-use fmail_transports::Token;
 use fmail_transports::peer::{Believed, Neighbours, Pace, PeerAddress, PeerRelay, PeerSettings};
+use fmail_transports::{Callers, Token};
 use futures::StreamExt;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -79,18 +80,44 @@ fn not_trusted(key: &str, what: &str) -> String {
     )
 }
 
-/// Which host this is, the same for all projects.
-#[derive(Default)]
-pub struct ThisHost(OnceLock<Node>);
+/// Which host this is, and who calls it: the same for all projects of a daemon.
+pub struct ThisHost {
+    node: OnceLock<Node>,
+    /// Who calls where other machines can.
+    pub callers: Arc<Callers>,
+}
+
+impl Default for ThisHost {
+    fn default() -> Self {
+        ThisHost { node: OnceLock::new(), callers: Callers::new(Arc::new(SystemClock)) }
+    }
+}
 
 impl ThisHost {
     /// The host, the same for all projects of this daemon.
     pub fn node(&self, environment: &Environment) -> Result<Node> {
-        if let Some(node) = self.0.get() {
+        if let Some(node) = self.node.get() {
             return Ok(node.clone());
         }
         let node = this_node(environment)?;
-        Ok(self.0.get_or_init(|| node).clone())
+        Ok(self.node.get_or_init(|| node).clone())
+    }
+}
+
+/// What a project needs to have to do with other hosts.
+pub struct Others {
+    /// Which host this is; none for a project that has nothing to do with others, and cannot have.
+    pub node: Option<Node>,
+    /// Whether also hosts are served that were not paired with this one.
+    pub enabled: bool,
+    /// Who calls where other machines can.
+    pub callers: Arc<Callers>,
+}
+
+impl Others {
+    /// Nothing to do with others.
+    pub fn none() -> Others {
+        Others { node: None, enabled: false, callers: Callers::new(Arc::new(SystemClock)) }
     }
 }
 
@@ -100,10 +127,13 @@ pub struct Relaying {
     pub node: Option<Node>,
     /// Whether also hosts are served that were not paired with this one.
     enabled: bool,
+    callers: Arc<Callers>,
     /// Those who have dialled us.
     pub neighbours: Arc<Neighbours>,
     peer: OnceLock<Arc<PeerRelay>>,
     paired: OnceLock<Arc<Paired>>,
+    /// The project's id and directory, where pairings may name it.
+    served: OnceLock<(String, PathBuf)>,
     seen: Mutex<Seen>,
 }
 
@@ -116,10 +146,11 @@ struct Seen {
 
 impl Relaying {
     /// A project that can be relayed when a node is given: to paired hosts, and to others where that is enabled.
-    pub fn new(project: &str, node: Option<Node>, enabled: bool) -> Self {
-        let neighbours = Arc::new(Neighbours::new(project, Arc::new(SystemClock)));
-        let (peer, paired) = (OnceLock::new(), OnceLock::new());
-        Relaying { node, enabled, neighbours, peer, paired, seen: Mutex::default() }
+    pub fn new(project: &str, others: Others) -> Self {
+        let Others { node, enabled, callers } = others;
+        let neighbours = Neighbours::new(project, node.clone(), Arc::new(SystemClock), callers.clone());
+        let (peer, paired, served, seen) = (OnceLock::new(), OnceLock::new(), OnceLock::new(), Mutex::default());
+        Relaying { node, enabled, callers, neighbours: Arc::new(neighbours), peer, paired, served, seen }
     }
 
     /// Who may ask what is for relays only.
@@ -162,27 +193,33 @@ impl Relaying {
         self.seen().notes.push(text);
     }
 
+    /// Looks whether hosts were paired a moment ago, for who asks right behind it.
+    pub async fn look(&self) {
+        if let Some(paired) = self.paired.get() {
+            paired.look_now().await;
+        }
+    }
+
     /// Everything that can be seen.
     pub fn view(&self) -> RelayView {
         let seen = self.seen();
         let plugins =
             seen.plugins.iter().map(|(name, links)| RunningRelay { name: name.clone(), links: links.clone() });
-        let links = match self.peer.get() {
-            Some(peer) => peer.links(),
-            None => self.neighbours.links(),
-        };
-        // Of those who dial us, only paired hosts are known to be encrypted. One whose pairing is over is not awaited.
-        let over = |link: &LinkStatus| {
-            let paired = link.incoming && link.encrypted && !link.connected;
-            paired && self.paired.get().is_some_and(|paired| !paired.knows(&link.peer))
-        };
-        let links: Vec<LinkStatus> = links.into_iter().filter(|link| !over(link)).collect();
+        let mut links = self.peer.get().map(|peer| peer.dialled()).unwrap_or_default();
+        let paired = self.paired.get();
+        links.extend(self.neighbours.links_of(|name| paired.is_none_or(|paired| paired.knows(name))));
+        if let Some((paired, project)) = paired.zip(self.served.get()) {
+            links.extend(paired.awaited(project, &links));
+        }
         let relays = self.enabled || !links.is_empty();
         let own = relays.then(|| RunningRelay { name: "peer".into(), links });
         let relays: Vec<RunningRelay> = own.into_iter().chain(plugins).collect();
-        let paired = self.paired.get().map(|paired| paired.notes()).unwrap_or_default();
+        let paired = paired.map(|paired| paired.notes()).unwrap_or_default();
         let node = self.node.clone().filter(|_| !relays.is_empty());
-        RelayView { node, relays, notes: seen.notes.iter().cloned().chain(paired).collect() }
+        let notes = seen.notes.iter().cloned().chain(paired).collect();
+        // Who calls where nothing is relayed has nothing to do with it.
+        let strangers = self.callers.strangers().filter(|_| !relays.is_empty());
+        RelayView { node, relays, notes, strangers }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -217,6 +254,7 @@ pub fn start_all(
         let peers = match paired {
             Some(paired) => {
                 let _ = relaying.paired.set(paired.clone());
+                let _ = relaying.served.set((project.id.clone(), project.root.clone()));
                 paired.dialled(&project.id, &project.root, configured.peers.clone(), shutdown())
             }
             None => watch::channel(configured.peers.clone().into()).1,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use fmail_api::{Error, ErrorKind, Host, Listening, Result, Shutdown, Transport};
 use fmail_core::RENEW_AFTER;
 use fmail_host::{Catalogue, Environment, Settings};
-use fmail_transports::{Limits, UnixTransport};
+use fmail_transports::{Callers, Limits, UnixTransport};
 use futures::FutureExt;
 use futures::executor::block_on;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -52,7 +52,8 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     let settings = Settings::load(environment, None, &[])?;
     let alone = if arguments.no_project { Some(Alone::new(environment, &settings)?) } else { None };
-    let projects = if alone.is_some() { Vec::new() } else { open_all(environment, arguments)? };
+    let this_host = ThisHost::default();
+    let projects = if alone.is_some() { Vec::new() } else { open_all(environment, arguments, &this_host)? };
     let found = found(environment, &settings, &projects);
     let tcp = tcp::listeners(projects.iter().map(|project| &project.tcp), arguments);
     tcp.iter().try_for_each(Tcp::check_address)?;
@@ -64,14 +65,15 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
     let mut listening = JoinSet::new();
     let paired = Paired::of(environment, projects.iter().map(|project| project.root.clone()).collect());
     let (host, limits) = (host(&projects), limits_of(&projects, arguments.ping_after));
-    for one in listen_all(&projects, &tcp, limits, &host, &shutdown).await? {
+    let callers = &this_host.callers;
+    for one in listen_all(&projects, &tcp, (limits, callers), &host, &shutdown).await? {
         tracing::info!(endpoint = one.endpoint, "listening");
         listening.spawn(one.finished);
     }
     let mut pairing = JoinSet::new();
     if let Some(paired) = paired.as_ref().filter(|_| !projects.is_empty()) {
         pairing.spawn(paired.clone().look(shutdown()).map(Ok));
-        pairing.spawn(paired.clone().listen(limits, host.clone(), shutdown()));
+        pairing.spawn(paired.clone().listen(limits, callers.clone(), host.clone(), shutdown()));
     }
     let mut plugins = JoinSet::new();
     let naming = match &alone {
@@ -124,10 +126,9 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
 
 /// Opens every project that was asked for. All or none: a daemon that serves half of what it was told to would look like
 /// one that works.
-fn open_all(environment: &Environment, arguments: &Serve) -> Result<Vec<Opened>> {
-    let host = ThisHost::default();
+fn open_all(environment: &Environment, arguments: &Serve, host: &ThisHost) -> Result<Vec<Opened>> {
     if arguments.roots.is_empty() {
-        return Ok(vec![project::open(environment, &host)?]);
+        return Ok(vec![project::open(environment, host)?]);
     }
     let mut projects: Vec<Opened> = Vec::new();
     for root in &arguments.roots {
@@ -139,7 +140,7 @@ fn open_all(environment: &Environment, arguments: &Serve) -> Result<Vec<Opened>>
             // One id cannot be meant for several projects.
             own.vars.remove("FMAIL_PROJECT");
         }
-        projects.push(project::open(&own, &host)?);
+        projects.push(project::open(&own, host)?);
     }
     Ok(projects)
 }
@@ -174,7 +175,7 @@ fn limits_of(projects: &[Opened], ping_after: Duration) -> Limits {
 async fn listen_all(
     projects: &[Opened],
     tcp: &[Tcp],
-    limits: Limits,
+    (limits, callers): (Limits, &Arc<Callers>),
     host: &Arc<dyn Host>,
     shutdown: &(dyn Fn() -> Shutdown + Sync),
 ) -> Result<Vec<Listening>> {
@@ -184,7 +185,7 @@ async fn listen_all(
         listening.push(transport.serve(host.clone(), shutdown()).await?);
     }
     for one in tcp {
-        listening.push(one.listen(limits, host.clone(), shutdown()).await?);
+        listening.push(one.listen(limits, callers.clone(), host.clone(), shutdown()).await?);
     }
     Ok(listening)
 }

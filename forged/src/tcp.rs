@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fmail_api::{Error, ErrorKind, Host, Listening, Result, Shutdown, Transport};
 use fmail_host::{Environment, Settings};
-use fmail_transports::{Limits, TcpTransport, TlsServer, Token};
+use fmail_transports::{Callers, Limits, TcpTransport, TlsServer, Token};
 
 use crate::arguments::Serve;
 
@@ -94,11 +94,17 @@ impl Tcp {
     }
 
     /// Listens, and says what that exposes and to whom.
-    pub async fn listen(&self, limits: Limits, host: Arc<dyn Host>, shutdown: Shutdown) -> Result<Listening> {
+    pub async fn listen(
+        &self,
+        limits: Limits,
+        callers: Arc<Callers>,
+        host: Arc<dyn Host>,
+        shutdown: Shutdown,
+    ) -> Result<Listening> {
         let Protection { token, certificate } = self.protection.clone();
         let (proved, encrypted) = (token.is_some(), certificate.is_some());
         let transport = TcpTransport::new(self.address).limited(limits).proving(token).showing(certificate);
-        let one = transport.serve(host, shutdown).await?;
+        let one = transport.noting(callers).serve(host, shutdown).await?;
         let endpoint = one.endpoint.as_str();
         match (proved, encrypted) {
             (true, true) => tracing::info!(endpoint, "{WHO_KNOWS}; connections are encrypted"),

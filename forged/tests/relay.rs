@@ -82,7 +82,8 @@ fn two_hosts_that_dial_each_other_use_one_link() {
     let passed = || -> u64 {
         let dialled = |host: &Relaying, way: &str| -> u64 {
             let links = host.status()["relays"][0]["links"].clone();
-            links.as_array().unwrap().iter().filter_map(|link| link["counts"][way].as_u64()).sum()
+            let dialled = links.as_array().unwrap().iter().filter(|link| link["incoming"] != true);
+            dialled.filter_map(|link| link["counts"][way].as_u64()).sum()
         };
         dialled(&a, "bytes_sent") + dialled(&b, "bytes_received")
     };
@@ -114,6 +115,123 @@ fn the_status_tells_who_is_there_and_what_has_passed() {
     assert!(link["counts"]["bytes_sent"].as_u64().unwrap() > 100, "{link}");
     let incoming = b.incoming(|link| link["counts"]["received"] == 1 && link["connected"] == true);
     assert_eq!(incoming["node"], a.status()["node"], "{incoming}");
+}
+
+#[test]
+fn the_host_that_was_dialled_tells_the_same_story_as_the_one_that_dials() {
+    let (a, b) = (Relaying::new(), Relaying::new());
+    let listening = b.start(&[]);
+    let address = listening.tcp();
+    let mut dialling = a.start(&[&address]);
+    a.send("from a");
+    b.send("from b");
+    a.holds(&["from a", "from b"]);
+    b.holds(&["from a", "from b"]);
+    // A round trip that was made, bytes both ways, and what the other end has stored.
+    let same = |link: &Value| {
+        link["counts"]["sent"] == 1
+            && link["counts"]["received"] == 1
+            && link["queued"] == 0
+            && link["connected"] == true
+    };
+    let there = b.incoming(|link| same(link) && link["round_trip"].is_number());
+    assert!(there["answered"].is_string(), "{there}");
+    assert_eq!(there["last_sent"]["id"], a.link(&address, same)["last_received"]["id"], "{there}");
+    for way in ["bytes_sent", "bytes_received"] {
+        assert!(there["counts"][way].as_u64().unwrap() > 100, "{there}");
+    }
+
+    // What arrives while the other one is away is queued for it, until it has it.
+    dialling.kill();
+    b.incoming(|link| link["connected"] == false);
+    // The count begins a moment behind the loss.
+    let end = Instant::now() + DEADLINE;
+    let mut sent = Vec::new();
+    loop {
+        let body = format!("missed {:03}", sent.len());
+        b.send(&body);
+        sent.push(body);
+        let gone = b.incoming(|_| true);
+        if gone["queued"].as_u64().unwrap() > 0 && gone["lag"].is_number() {
+            break;
+        }
+        assert!(Instant::now() < end, "{gone}");
+    }
+    let before = b.incoming(|link| link["connected"] == false);
+    let _again = a.start(&[&address]);
+    let mut all: Vec<&str> = sent.iter().map(String::as_str).collect();
+    all.extend(["from a", "from b"]);
+    all.sort_unstable();
+    a.holds(&all);
+    let after = b.incoming(|link| {
+        let stored = link["counts"]["sent"].as_u64() == Some(1 + sent.len() as u64);
+        link["connected"] == true && link["queued"] == 0 && stored && link["round_trip"].is_number()
+    });
+    assert!(after["since"].as_str() > before["since"].as_str(), "a new link has a new beginning: {before} {after}");
+    let links = b.status()["relays"][0]["links"].as_array().unwrap().len();
+    assert_eq!(links, 1, "the host that came back is the one that went: {}", b.status());
+}
+
+#[test]
+fn what_was_written_and_not_stored_there_is_queued_and_not_sent() {
+    let (a, b) = (Relaying::new(), Relaying::new());
+    let listening = b.start(&[]);
+    let _dialling = a.start(&[&listening.tcp()]);
+    b.send("one");
+    a.holds(&["one"]);
+    b.incoming(|link| link["counts"]["sent"] == 1 && link["queued"] == 0);
+    // The host that dials cannot store anything as long as another writer has its files.
+    let held = std::fs::File::open(a.place.root().join(".fmail/lock")).unwrap();
+    held.lock().unwrap();
+    b.send("two");
+    let link = b.incoming(|link| link["queued"] == 1 && link["lag"].is_number());
+    assert_eq!(link["counts"]["sent"], 1, "{link}");
+    drop(held);
+    a.holds(&["one", "two"]);
+    b.incoming(|link| link["counts"]["sent"] == 2 && link["queued"] == 0);
+}
+
+#[test]
+fn a_plain_caller_that_is_gone_leaves_no_row_and_what_it_got_is_unconfirmed() {
+    let a = Relaying::new();
+    let daemon = a.start(&[]);
+    let mut raw = Raw::tcp(&daemon.tcp());
+    let ask = format!(r#"{{"cmd":"relay","project_id":"{}","agent":"old","host":"old-host"}}"#, a.project());
+    assert_eq!(raw.ask(&ask)["ok"], true);
+    a.send("one");
+    let link = a.incoming(|link| link["counts"]["unconfirmed"] == 1);
+    assert_eq!((&link["plain"], &link["counts"]["sent"]), (&true.into(), &0.into()), "{link}");
+    drop(raw);
+    let end = Instant::now() + DEADLINE;
+    while a.status()["relays"][0]["links"] != serde_json::json!([]) {
+        assert!(Instant::now() < end, "{}", a.status());
+        a.send("again");
+    }
+}
+
+#[test]
+fn callers_who_speak_garbage_are_counted_and_the_last_one_is_shown() {
+    let a = Relaying::new();
+    let daemon = a.start(&[]);
+    assert!(a.status()["strangers"].is_null(), "{}", a.status());
+    Raw::tcp(&daemon.tcp()).refused("\u{16}\u{3}\u{1}", "invalid_request");
+    assert!(a.status()["strangers"]["reason"].as_str().unwrap().contains("TLS"), "{}", a.status());
+    for line in ["GET / HTTP/1.1", "[]"] {
+        let mut raw = Raw::tcp(&daemon.tcp());
+        raw.refused(line, "invalid_request");
+        raw.refused("and again", "invalid_request");
+    }
+    let strangers = a.status()["strangers"].clone();
+    assert_eq!(strangers["count"], 3, "{strangers}");
+    assert!(strangers["address"].as_str().unwrap().starts_with("127.0.0.1:"), "{strangers}");
+    assert!(strangers["reason"].as_str().unwrap().contains("not a JSON object"), "{strangers}");
+    assert!(strangers["at"].is_string(), "{strangers}");
+    // A host that relays another project is told apart from an agent that looks for its daemon.
+    let mut raw = Raw::tcp(&daemon.tcp());
+    raw.refused(r#"{"cmd":"log","project_id":"other","agent":"x"}"#, "invalid_project");
+    assert_eq!(a.status()["strangers"]["count"], 3);
+    raw.refused(r#"{"cmd":"relay","project_id":"other","agent":"x"}"#, "invalid_project");
+    assert_eq!(a.status()["strangers"]["count"], 4);
 }
 
 #[test]
@@ -222,4 +340,33 @@ fn hosts_with_one_token_are_shown_as_authenticated_and_one_without_it_is_kept_ou
     let kept_out = c.link(&address, |link| link["problem"].as_str().is_some_and(|text| text.contains("token")));
     assert_eq!(kept_out["connected"], false, "{kept_out}");
     c.holds(&["not proved"]);
+}
+
+#[test]
+fn an_incoming_link_with_tls_is_shown_as_encrypted_on_both_sides() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::new(Vec::new()).unwrap().self_signed(&key).unwrap().pem();
+    let (a, b) = (Relaying::new(), Relaying::new());
+    let file = |host: &Relaying, name: &str, text: &str| {
+        let path = host.place.top.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        path.display().to_string()
+    };
+    let relay = "mail:\n  relay:\n    enabled: true\n    reconnect_interval: 100ms\n";
+    let (shown, secret) = (file(&b, "crt", &certificate), file(&b, "key", &key.serialize_pem()));
+    b.configure(&format!("{relay}  tcp:\n    tls:\n      certificate: {shown}\n      key: {secret}\n"));
+    let listening = b.place.start(&["--tcp=127.0.0.1:0"]);
+    let address = listening.tcp();
+    let believed = file(&a, "crt", &certificate);
+    a.configure(&format!("{relay}    peers: [\"{address}\"]\n  tcp:\n    tls:\n      authority: {believed}\n"));
+    let _a = a.place.start(&[]);
+    a.send("over TLS");
+    b.holds(&["over TLS"]);
+    let there = b.incoming(|link| link["connected"] == true);
+    assert_eq!((&there["encrypted"], &there["authenticated"]), (&true.into(), &false.into()), "{there}");
+    assert_eq!(a.link(&address, |link| link["connected"] == true)["encrypted"], true);
+    // Somebody who does not speak it is no silent caller.
+    Raw::tcp(&address).refused(r#"{"cmd":"relay","project_id":"x","agent":"x"}"#, "denied");
+    assert!(b.status()["strangers"]["reason"].as_str().unwrap().contains("TLS only"), "{}", b.status());
 }

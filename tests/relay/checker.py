@@ -76,6 +76,7 @@ class Message:
         self.re = answered(self.body)
         self.reply_to = fields.get("reply_to")
         self.reply_hash = fields.get("reply_hash")
+        self.reply_origin = fields.get("reply_origin")
         self.time = seconds(fields["time"])
         self.sender = fields["from"]
         self.to = fields["to"]
@@ -238,18 +239,27 @@ def check_reply(host, message, wrong, counts):
     if message.re is None:
         return
     parents = host.by_marker.get(message.re, [])
-    if message.reply_to is None:
+    if message.reply_to is None and message.reply_origin is not None:
+        # Another message had the parent's id when the reply came; what it answers is said aside.
+        counts["replies aside"] += 1
+        swept = set(message.reply_hash or "0") == {"0"}
+        if parents and not swept and message.reply_origin not in [parent.origin for parent in parents]:
+            wrong.append(f"{host.name}: wrong reply_to: {message.marker} answers {message.re}, not {message.reply_origin}")
+    elif message.reply_to is None:
         wrong.append(f"{host.name}: wrong reply_to: {message.marker} answers {message.re} and says nothing of it")
     elif not parents:
         counts["parents gone"] += 1
-        # A hash beside the id says that it is not an id of this host.
-        if message.reply_hash is None and host.by_id.get(message.reply_to):
+        if host.by_id.get(message.reply_to):
             other = host.by_id[message.reply_to][0].marker
             wrong.append(f"{host.name}: wrong reply_to: {message.marker} answers {message.re}, which is gone, not {other}")
     elif message.reply_hash is not None:
+        # The parent came later. It has the id of its birth, which was kept for it, or that id is nobody's.
         counts["replies unresolved"] += 1
         if message.reply_to not in [parent.origin for parent in parents]:
             wrong.append(f"{host.name}: wrong reply_to: {message.marker} answers {message.re}, not {message.reply_to}")
+        others = [other.marker for other in host.by_id.get(message.reply_to, []) if other.marker != message.re]
+        if others:
+            wrong.append(f"{host.name}: wrong reply_to: {message.marker} answers {message.re}, and {message.reply_to} is {others}")
     elif message.reply_to not in [parent.id for parent in parents]:
         others = [other.marker for other in host.by_id.get(message.reply_to, [])]
         wrong.append(f"{host.name}: wrong reply_to: {message.marker} answers {message.re}, not {message.reply_to} ({others})")

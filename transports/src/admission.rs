@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::authentication::{Exchange, Nonce, Role, Token};
+use crate::callers::Caller;
 use crate::connection::raised;
 use crate::wire::{self, Call, Line, LineReader, Opening, ReqId};
 use crate::writer::Writer;
@@ -65,7 +66,7 @@ pub struct Admitted {
 pub async fn admit<R, W>(
     lines: &mut LineReader<R>,
     writer: &Writer<W>,
-    admission: &Admission,
+    mut door: Door<'_>,
     time: Duration,
     mut shutdown: watch::Receiver<bool>,
 ) -> io::Result<Option<Admitted>>
@@ -74,12 +75,11 @@ where
     W: AsyncWrite + Unpin,
 {
     let usual = lines.limit(LINE_BYTES);
-    let mut door = Door { admission, asked: None };
     let heard = async {
         loop {
             let said = match lines.next().await? {
                 Line::Whole(line) => door.hear(&line).await,
-                Line::TooLong => Said::Answer(wire::failure(&door.wanted(), None)),
+                Line::TooLong => Said::Answer(wire::failure(&door.refused(door.wanted()), None)),
                 Line::CutOff | Line::End => return Ok(None),
             };
             match said {
@@ -104,8 +104,9 @@ where
 }
 
 /// What is known of a peer that has proved nothing yet.
-struct Door<'a> {
+pub struct Door<'a> {
     admission: &'a Admission,
+    caller: Option<&'a Caller>,
     asked: Option<Asked>,
 }
 
@@ -123,7 +124,19 @@ enum Said {
     Proved(Box<Admitted>),
 }
 
-impl Door<'_> {
+impl<'a> Door<'a> {
+    pub fn new(admission: &'a Admission, caller: Option<&'a Caller>) -> Self {
+        Door { admission, caller, asked: None }
+    }
+
+    /// Somebody who proves nothing is refused; that is noted.
+    fn refused(&self, error: Error) -> Error {
+        if let Some(caller) = self.caller {
+            caller.turned_away(error.message());
+        }
+        error
+    }
+
     async fn hear(&mut self, line: &[u8]) -> Said {
         let Opening { req_id, nonce, key, proof, call } = wire::opening(line);
         let answer = match (call, proof) {
@@ -141,7 +154,7 @@ impl Door<'_> {
         };
         Said::Answer(match answer {
             Ok(challenge) => wire::challenge(&challenge, req_id.as_ref()),
-            Err(error) => wire::failure(&error, req_id.as_ref()),
+            Err(error) => wire::failure(&self.refused(error), req_id.as_ref()),
         })
     }
 

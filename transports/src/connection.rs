@@ -14,7 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::admission::{Admission, Admitted, Keyring, admit};
+use crate::admission::{Admission, Admitted, Door, Keyring, admit};
+use crate::callers::Caller;
 use crate::lines_out::{Lines, Said};
 use crate::wire::{self, Form, Incoming, Line, LineReader, ReqId, Style};
 use crate::writer::Writer;
@@ -69,8 +70,14 @@ pub struct Service {
 }
 
 /// Serves one peer until it goes, or until the program ends.
-pub async fn serve<R, W>(service: Arc<Service>, reader: R, writer: W, principal: Principal, session: String)
-where
+pub async fn serve<R, W>(
+    service: Arc<Service>,
+    reader: R,
+    writer: W,
+    principal: Principal,
+    session: String,
+    caller: Option<Arc<Caller>>,
+) where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
@@ -79,7 +86,8 @@ where
     let writer = Writer::new(writer, limits.write_timeout);
     let mut admitted = None;
     if service.admission.wants_proof() {
-        match admit(&mut lines, &writer, &service.admission, limits.opening, service.shutdown.clone()).await {
+        let door = Door::new(&service.admission, caller.as_deref());
+        match admit(&mut lines, &writer, door, limits.opening, service.shutdown.clone()).await {
             Ok(Some(proved)) => admitted = Some(proved),
             Ok(None) => return writer.close().await,
             Err(error) => return tracing::debug!(%error, "connection ended before a token was proved"),
@@ -89,7 +97,7 @@ where
     let proved_for = admitted.as_ref().and_then(|admitted| admitted.call.project.clone());
     let key = admitted.as_ref().and_then(|admitted| admitted.key.clone()).zip(service.admission.keys.clone());
     let done = watch::Sender::new(false);
-    let peer = Arc::new(Peer { service, writer, principal: peer_is, proved_for, session, done });
+    let peer = Arc::new(Peer { service, writer, principal: peer_is, proved_for, session, caller, done });
     // However a connection ends, it ends for this peer alone; a failed write says that the peer is gone.
     let connection = Connection { peer: peer.clone(), lines, style: Style::Plain };
     let ended = tokio::select! {
@@ -310,6 +318,8 @@ struct Peer<W> {
     /// The project for which the token was proved. The connection is good for no other.
     proved_for: Option<String>,
     session: String,
+    /// The connection, where other machines can call.
+    caller: Option<Arc<Caller>>,
     /// Turns true when the peer will ask for nothing more. After `hello` that ends its streams.
     done: watch::Sender<bool>,
 }
@@ -319,15 +329,23 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
     async fn understood(&self, line: Line) -> io::Result<Option<Incoming>> {
         let refused = |error| Ok(Some(Incoming { req_id: None, call: Err(error) }));
         match line {
-            Line::Whole(line) => Ok(Some(wire::parse(&line))),
-            Line::TooLong => refused(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "the line is longer than {} bytes, which is the most that is read",
-                    self.service.limits.line_bytes
-                ),
-            )),
+            Line::Whole(line) => {
+                let incoming = wire::parse(&line);
+                match &incoming.call {
+                    // An agent may ask for the wrong thing; who does not speak the protocol at all is none.
+                    Err(error) if !is_object(&line) => self.turned_away(error.message()),
+                    _ => {}
+                }
+                Ok(Some(incoming))
+            }
+            Line::TooLong => {
+                let most = self.service.limits.line_bytes;
+                let text = format!("the line is longer than {most} bytes, which is the most that is read");
+                self.turned_away(&text);
+                refused(Error::new(ErrorKind::TooLarge, text))
+            }
             Line::CutOff => {
+                self.turned_away("its last line has no end");
                 self.refuse(&Error::invalid("the last line has no end, so it was not acted on"), None).await?;
                 Ok(None)
             }
@@ -343,6 +361,12 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
         }
     }
 
+    fn turned_away(&self, reason: &str) {
+        if let Some(caller) = &self.caller {
+            caller.turned_away(reason);
+        }
+    }
+
     async fn run(&self, call: wire::Call) -> Result<Reply> {
         if self.proved_for.is_some() && self.proved_for != call.project {
             return Err(Error::new(ErrorKind::Denied, "the token was proved for another project")
@@ -355,7 +379,14 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
             return Err(Error::new(ErrorKind::Denied, "a paired host relays, and may ask for nothing else")
                 .help("agents use the daemon of their own host"));
         }
-        let client = self.service.route.client(call.project.as_deref()).await?;
+        // A command on this machine may look for its daemon here; a host that relays is lost.
+        let relays =
+            call.request.is_for_relays() || matches!(&call.request, Request::Hello(hello) if hello.node.is_some());
+        let client = self.service.route.client(call.project.as_deref()).await.inspect_err(|error| {
+            if relays {
+                self.turned_away(error.message());
+            }
+        })?;
         let context = Context {
             agent: call.agent,
             host: call.host,
@@ -460,6 +491,10 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
     async fn refuse(&self, error: &Error, req_id: Option<&ReqId>) -> io::Result<()> {
         self.writer.write(&wire::failure(error, req_id)).await
     }
+}
+
+fn is_object(line: &[u8]) -> bool {
+    line.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok()
 }
 
 /// Waits until the flag is up. Whoever could raise it is never gone before us.

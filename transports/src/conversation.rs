@@ -100,19 +100,27 @@ pub struct Conversation {
 impl Conversation {
     /// Connects, if anybody is there.
     pub fn open(endpoint: &Endpoint) -> Option<Conversation> {
+        Conversation::connect(endpoint).ok()
+    }
+
+    /// The same, with what came in between.
+    pub fn connect(endpoint: &Endpoint) -> io::Result<Conversation> {
         let (stream, stranger) = match endpoint {
-            Endpoint::Unix(directory) => (Stream::Unix(connect_unix(directory)?), None),
+            Endpoint::Unix(directory) => {
+                let stream = connect_unix(directory).ok_or(io::ErrorKind::NotConnected)?;
+                (Stream::Unix(stream), None)
+            }
             Endpoint::Tcp(tcp) => {
-                let socket = TcpStream::connect_timeout(&tcp.address, tcp.patience).ok()?;
-                socket.set_nodelay(true).ok()?;
+                let socket = TcpStream::connect_timeout(&tcp.address, tcp.patience)?;
+                socket.set_nodelay(true)?;
                 let stream = match &tcp.tls {
-                    Some(client) => Stream::tls(socket, tcp.address, client).ok()?,
+                    Some(client) => Stream::tls(socket, tcp.address, client).map_err(io::Error::other)?,
                     None => Stream::Tcp(socket),
                 };
                 (stream, Some(tcp.clone()))
             }
         };
-        Some(Conversation {
+        Ok(Conversation {
             stream: BufReader::new(stream),
             line: Vec::new(),
             question: None,
@@ -401,7 +409,7 @@ fn connect_unix(directory: &Path) -> Option<UnixStream> {
 
 fn hello_request() -> HelloRequest {
     let version = Some(env!("CARGO_PKG_VERSION").to_string());
-    HelloRequest { version, protocol: Some(PROTOCOL_VERSION), node: None }
+    HelloRequest { version, protocol: Some(PROTOCOL_VERSION), ..HelloRequest::default() }
 }
 
 /// The hello in an answer.

@@ -2,11 +2,12 @@
 //!
 //! There is one protocol, PROTOCOL.md's JSON lines, and there are two ways to reach it: a Unix socket per project, and
 //! TCP for many. [`wire`] is the protocol without any socket; `connection` serves one peer, [`unix`] and [`tcp`] find the
-//! peers, `authentication` and `admission` make sure of them where the kernel cannot, and on the other side a [`Conversation`] is a client's
+//! peers, `callers` knows who they are, `authentication` and `admission` make sure of them where the kernel cannot, and on the other side a [`Conversation`] is a client's
 //! connection and a [`Remote`] the project behind it. [`peer`] keeps hosts in step over the same protocol.
 
 mod admission;
 pub mod authentication;
+mod callers;
 mod connection;
 mod conversation;
 mod lines_out;
@@ -22,6 +23,7 @@ mod writer;
 
 pub use admission::Keyring;
 pub use authentication::Token;
+pub use callers::{Caller, Callers};
 pub use connection::Limits;
 pub use conversation::{Answer, Conversation, Endpoint, Failure, TcpEndpoint};
 pub use remote::{ANSWER, GREETING, Remote, events, reply};

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::admission::Admission;
+use crate::callers::{Caller, OnTheLine};
 use crate::connection::{Limits, Route, Service, raised, serve};
 
 /// How long the connections have to finish what is under way.
@@ -23,6 +24,8 @@ pub type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send
 /// A peer that was let in.
 pub struct Accepted {
     pub principal: Principal,
+    /// The connection, where other machines can call.
+    pub caller: Option<Arc<Caller>>,
     /// What has to happen before lines can be read, such as a handshake. It waits for this peer and holds up no other.
     pub opening: BoxFuture<'static, io::Result<Option<Streams>>>,
 }
@@ -53,6 +56,8 @@ where
         match accepted {
             Ok(Some(accepted)) => {
                 number += 1;
+                // Several listeners may serve one project, and a session is the same for nobody else there.
+                let number = accepted.caller.as_ref().map_or(number, |caller| caller.number());
                 let session = format!("{:?}#{number}", accepted.principal);
                 connections.spawn(open_and_serve(service.clone(), accepted, session));
             }
@@ -77,16 +82,25 @@ where
     Ok(())
 }
 
-async fn open_and_serve(service: Arc<Service>, accepted: Accepted, session: String) {
+async fn open_and_serve(service: Arc<Service>, mut accepted: Accepted, session: String) {
     let mut shutdown = service.shutdown.clone();
     let opened = tokio::select! {
         biased;
-        opened = accepted.opening => opened,
+        opened = &mut accepted.opening => opened,
         () = raised(&mut shutdown) => return,
     };
+    let Accepted { principal, caller, .. } = accepted;
     match opened {
-        Ok(Some((reader, writer))) => serve(service, reader, writer, accepted.principal, session).await,
+        Ok(Some((reader, writer))) => {
+            let _open = caller.clone().map(|caller| OnTheLine::new(caller, session.clone()));
+            serve(service, reader, writer, principal, session, caller).await;
+        }
         Ok(None) => {}
-        Err(error) => tracing::debug!(%error, "a connection was not opened"),
+        Err(error) => {
+            if let Some(caller) = caller {
+                caller.turned_away(&format!("the connection was not opened: {error}"));
+            }
+            tracing::debug!(%error, "a connection was not opened");
+        }
     }
 }

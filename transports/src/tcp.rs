@@ -15,9 +15,11 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::admission::{Admission, Keyring};
 use crate::authentication::Token;
+use crate::callers::{Caller, Callers};
 use crate::connection::{Limits, Route};
 use crate::conversation::{Endpoint, TcpEndpoint};
 use crate::listener::{Accepted, Rules, Streams, run};
+use crate::peer::Counted;
 use crate::remote::connected;
 use crate::tls::{TlsClient, TlsServer};
 use crate::wire::failure;
@@ -36,13 +38,21 @@ pub struct TcpTransport {
     certificate: Option<TlsServer>,
     /// What paired hosts prove.
     keys: Option<Arc<dyn Keyring>>,
+    /// Where it is noted who calls.
+    callers: Option<Arc<Callers>>,
     limits: Limits,
 }
 
 impl TcpTransport {
     /// A transport for this address.
     pub fn new(address: SocketAddr) -> Self {
-        TcpTransport { endpoint: address.into(), certificate: None, keys: None, limits: Limits::default() }
+        TcpTransport {
+            endpoint: address.into(),
+            certificate: None,
+            keys: None,
+            callers: None,
+            limits: Limits::default(),
+        }
     }
 
     /// With other limits.
@@ -64,6 +74,13 @@ impl TcpTransport {
     #[must_use]
     pub fn admitting(mut self, keys: Arc<dyn Keyring>) -> Self {
         self.keys = Some(keys);
+        self
+    }
+
+    /// Who calls is noted there.
+    #[must_use]
+    pub fn noting(mut self, callers: Arc<Callers>) -> Self {
+        self.callers = Some(callers);
         self
     }
 
@@ -114,10 +131,10 @@ impl Transport for TcpTransport {
         let admission = Admission { token: self.endpoint.token.clone(), keys: self.keys.clone() };
         // Without a token and TLS nothing is proved, and a peer may be silent for as long as it likes.
         let patience = (tls.is_some() || admission.wants_proof()).then_some(self.limits.opening);
-        let listener = Arc::new(listener);
+        let (listener, callers) = (Arc::new(listener), self.callers.clone());
         let accept = move || {
-            let (listener, tls) = (listener.clone(), tls.clone());
-            async move { accept(&listener, tls, patience).await }
+            let (listener, tls, callers) = (listener.clone(), tls.clone(), callers.clone());
+            async move { accept(&listener, tls, patience, callers.as_ref()).await }
         };
         let rules = Rules { route: Arc::new(ByName(host)), admission, limits: self.limits };
         Ok(Listening { endpoint: format!("tcp://{address}"), finished: run(accept, rules, shutdown).boxed() })
@@ -135,46 +152,60 @@ async fn accept(
     listener: &TcpListener,
     tls: Option<TlsAcceptor>,
     patience: Option<Duration>,
+    callers: Option<&Arc<Callers>>,
 ) -> io::Result<Option<Accepted>> {
-    let (stream, _) = listener.accept().await?;
+    let (stream, address) = listener.accept().await?;
     // Answers are short, and each is awaited by somebody.
     stream.set_nodelay(true)?;
+    let caller = callers.map(|callers| callers.calls(address));
+    let calling = caller.clone();
     let opening = async move {
+        let opened = open(stream, tls, calling.as_deref());
         match patience {
-            Some(time) => timeout(time, open(stream, tls)).await.map_err(|_| io::ErrorKind::TimedOut)?,
-            None => open(stream, tls).await,
+            Some(time) => timeout(time, opened).await.map_err(|_| io::ErrorKind::TimedOut)?,
+            None => opened.await,
         }
     };
-    Ok(Some(Accepted { principal: Principal::Anonymous, opening: opening.boxed() }))
+    Ok(Some(Accepted { principal: Principal::Anonymous, caller, opening: opening.boxed() }))
 }
 
 /// Shakes hands where TLS is spoken. A peer that speaks the other language is told so at once: neither side could make
 /// anything of what the other one says, and both would wait.
-async fn open(stream: TcpStream, tls: Option<TlsAcceptor>) -> io::Result<Option<Streams>> {
+async fn open(stream: TcpStream, tls: Option<TlsAcceptor>, caller: Option<&Caller>) -> io::Result<Option<Streams>> {
     let mut first = [0];
     if stream.peek(&mut first).await? == 0 {
         return Ok(None);
     }
+    let traffic = caller.map(|caller| caller.traffic.clone()).unwrap_or_default();
     match (tls, first == [HANDSHAKE]) {
         (Some(tls), true) => {
-            let (reader, writer) = tokio::io::split(tls.accept(stream).await?);
+            let (reader, writer) = tokio::io::split(tls.accept(Counted::new(stream, traffic)).await?);
+            if let Some(caller) = caller {
+                caller.encrypted();
+            }
             Ok(Some((Box::new(reader), Box::new(writer))))
         }
         (None, false) => {
             let (reader, writer) = stream.into_split();
+            let (reader, writer) = (Counted::new(reader, traffic.clone()), Counted::new(writer, traffic));
             Ok(Some((Box::new(reader), Box::new(writer))))
         }
         (Some(_), false) => {
             let error = Error::new(ErrorKind::Denied, "this daemon speaks TLS only")
                 .help("set mail.tcp.tls.authority to the daemon's certificate, or to the one that vouches for it");
-            turn_away(stream, &error).await.map(|()| None)
+            turn_away(stream, &error, caller).await.map(|()| None)
         }
-        (None, true) => turn_away(stream, &Error::invalid("this daemon does not speak TLS")).await.map(|()| None),
+        (None, true) => {
+            turn_away(stream, &Error::invalid("this daemon does not speak TLS"), caller).await.map(|()| None)
+        }
     }
 }
 
 /// Says why and hangs up. What the peer has said is read first: closing with something unread would take back our line.
-async fn turn_away(mut stream: TcpStream, error: &Error) -> io::Result<()> {
+async fn turn_away(mut stream: TcpStream, error: &Error, caller: Option<&Caller>) -> io::Result<()> {
+    if let Some(caller) = caller {
+        caller.turned_away(error.message());
+    }
     stream.write_all(failure(error, None).as_bytes()).await?;
     stream.shutdown().await?;
     let mut rest = [0; 4096];

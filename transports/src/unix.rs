@@ -184,5 +184,5 @@ async fn accept(listener: &UnixListener, uid: u32) -> io::Result<Option<Accepted
     let (reader, writer) = stream.into_split();
     let streams: Streams = (Box::new(reader), Box::new(writer));
     let opening = std::future::ready(Ok(Some(streams))).boxed();
-    Ok(Some(Accepted { principal: Principal::User(peer), opening }))
+    Ok(Some(Accepted { principal: Principal::User(peer), caller: None, opening }))
 }

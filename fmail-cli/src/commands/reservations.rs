@@ -65,7 +65,7 @@ fn rows(held: &[Lease]) -> Vec<String> {
         [
             on_one_line(&lease.pattern),
             lease.id.to_string(),
-            match names::elsewhere(lease.host.as_deref()) {
+            match names::holder_elsewhere(lease) {
                 Some(host) => format!("@{} on {host}", names::shown(&lease.agent)),
                 None => format!("@{}", names::shown(&lease.agent)),
             },

@@ -63,24 +63,40 @@ impl Reserve {
 }
 
 /// Says what was not granted, and who stands in the way.
+///
+/// What is held on another host was granted all the same: between hosts conflicts are shown, not prevented. It is a conflict
+/// for whoever asked, so that `fmail reserve X && edit X` stops there.
 fn told(answer: &Reserved) -> Outcome {
-    answer.conflicts.iter().for_each(in_the_way);
-    // What is held on another host was granted all the same: between hosts conflicts are shown, not prevented.
     let granted = |conflict: &&LeaseConflict| answer.granted.iter().any(|lease| lease.pattern == conflict.path);
-    let refused = answer.conflicts.iter().filter(|conflict| !granted(conflict)).count();
-    if refused == 0 {
-        return Ok(());
+    let (elsewhere, refused): (Vec<_>, Vec<_>) = answer.conflicts.iter().partition(granted);
+    refused.iter().for_each(|conflict| in_the_way(conflict, "is"));
+    elsewhere.iter().for_each(|conflict| in_the_way(conflict, "was granted to you here, and is"));
+    let all = refused.len() + answer.granted.len();
+    match (refused.len(), elsewhere.len()) {
+        (0, 0) => Ok(()),
+        (0, both) => {
+            let what = format!("{both} of {all} patterns were granted here, and are held on another host too");
+            Err(leases::refused(what, ELSEWHERE).into())
+        }
+        (refused, 0) => Err(leases::refused(format!("{refused} of {all} patterns were not granted"), HERE).into()),
+        (refused, both) => {
+            let what = format!(
+                "{refused} of {all} patterns were not granted, and {both} were granted here and are held on another host too"
+            );
+            Err(leases::refused(what, ELSEWHERE).into())
+        }
     }
-    let all = refused + answer.granted.len();
-    let help = "ask the holder (fmail send @NAME …), wait, or reserve paths that do not overlap";
-    Err(leases::refused(format!("{refused} of {all} patterns were not granted"), help).into())
 }
 
-fn in_the_way(conflict: &LeaseConflict) {
+const HERE: &str = "ask the holder (fmail send @NAME …), wait, or reserve paths that do not overlap";
+const ELSEWHERE: &str = "ask the holder (fmail send @NAME …); give yours back with `fmail release PATH`; or go ahead knowing \
+                         that both work there";
+
+fn in_the_way(conflict: &LeaseConflict, held: &str) {
     let now = now();
     for (place, lease) in conflict.holders.iter().enumerate() {
         let example = conflict.example.as_deref().filter(|_| place == 0);
         let example = example.map(|path| format!("; both cover {}", on_one_line(path))).unwrap_or_default();
-        note(&format!("{} is held by {}{example}", on_one_line(&conflict.path), leases::holder(lease, now)));
+        note(&format!("{} {held} held by {}{example}", on_one_line(&conflict.path), leases::holder(lease, now)));
     }
 }

@@ -1,7 +1,8 @@
 //! `fmail who`
 
 use clap::Args;
-use fmail_api::{AgentView, Request, Response, Timestamp, WhoRequest};
+use fmail_api::{AgentView, NodeId, Request, Response, Timestamp, WhoRequest};
+use fmail_host::known_node;
 use serde_json::{Value, json};
 
 use crate::examples::{Example, example, help};
@@ -30,13 +31,14 @@ impl Who {
         };
         notices.iter().for_each(notice);
         let mut output = Output::stdout();
+        let own = known_node(&place.environment);
         if self.json {
-            output.json(&agents.iter().map(as_json).collect::<Vec<_>>())?;
+            output.json(&agents.iter().map(|agent| as_json(agent, own)).collect::<Vec<_>>())?;
         } else if agents.is_empty() {
             note("no agent is known in this project yet");
         } else {
             let now = now();
-            for line in rows(&agents, now) {
+            for line in rows(&agents, own, now) {
                 output.line(&line)?;
             }
         }
@@ -45,8 +47,8 @@ impl Who {
 }
 
 /// SPEC.md's table; with the hosts beside the names when an agent is on another one.
-fn rows(agents: &[AgentView], now: Timestamp) -> Vec<String> {
-    let hosts: Vec<Option<String>> = agents.iter().map(|agent| names::elsewhere(agent.host.as_deref())).collect();
+fn rows(agents: &[AgentView], own: Option<NodeId>, now: Timestamp) -> Vec<String> {
+    let hosts: Vec<Option<String>> = agents.iter().map(|agent| host_of(agent, agents, own)).collect();
     let rows = agents.iter().map(|agent| render::agent_row(agent, now));
     if hosts.iter().all(Option::is_none) {
         return table::lines(["NAME", "LAST SEEN", "STATUS"], &rows.collect::<Vec<_>>());
@@ -57,9 +59,21 @@ fn rows(agents: &[AgentView], now: Timestamp) -> Vec<String> {
     table::lines(["NAME", "HOST", "LAST SEEN", "STATUS"], &rows.zip(hosts).map(with_host).collect::<Vec<_>>())
 }
 
-/// The agent's own JSON, with what another system calls it.
-fn as_json(agent: &AgentView) -> Value {
-    let mut value = json!(agent);
+/// The host of an agent that is on another one. Of two other hosts with one name, each is told by its id.
+fn host_of(agent: &AgentView, agents: &[AgentView], own: Option<NodeId>) -> Option<String> {
+    let host = names::elsewhere(agent.host.as_deref(), agent.node, own)?;
+    let namesake = |other: &AgentView| other.host == agent.host && other.node.is_some() && other.node != agent.node;
+    match agent.node {
+        Some(node) if agents.iter().any(namesake) => Some(names::marked(agent.host.as_deref(), node)),
+        _ => Some(host),
+    }
+}
+
+/// The agent's own JSON, with what another system calls it. The id of this host says nothing here, and is known only where a
+/// daemon runs.
+fn as_json(agent: &AgentView, own: Option<NodeId>) -> Value {
+    let node = agent.node.filter(|node| Some(*node) != own);
+    let mut value = json!(AgentView { node, ..agent.clone() });
     if let (Some(fields), Some(name)) = (value.as_object_mut(), names::foreign(&agent.name)) {
         fields.insert("foreign".into(), name.into());
     }
@@ -79,6 +93,7 @@ mod tests {
         let agent = |name: &str, host: Option<String>| AgentView {
             name: name.parse().unwrap(),
             host,
+            node: None,
             status: None,
             state: AgentState::Active,
             first_seen: now,
@@ -86,8 +101,17 @@ mod tests {
             profile: Profile::default(),
         };
         let (here, there) = (agent("alice", host()), agent("bob", Some("host-b.invalid".into())));
-        assert!(!rows(std::slice::from_ref(&here), now)[0].contains("HOST"));
-        let shown = rows(&[here, there], now);
+        assert!(!rows(std::slice::from_ref(&here), None, now)[0].contains("HOST"));
+        let on = |agent: AgentView, host: &str, node: u128| {
+            let (host, node) = (Some(host.to_string()), Some(NodeId::new(node << 104)));
+            AgentView { host, node, ..agent }
+        };
+        let namesakes =
+            [on(agent("b", None), "twin", 0xb), on(agent("c", None), "twin", 0xc), on(agent("a", None), "old", 1)];
+        let shown = rows(&namesakes, Some(NodeId::new(1 << 104)), now);
+        assert!(shown[1].contains("twin#00000b") && shown[2].contains("twin#00000c"), "{shown:?}");
+        assert!(shown[3].contains("here"), "the name has changed, and the host has not: {shown:?}");
+        let shown = rows(&[here, there], None, now);
         assert!(shown[0].contains("HOST") && shown[1].contains("here"), "{shown:?}");
         assert!(shown[2].starts_with("bob") && shown[2].contains("host-b.invalid"), "{shown:?}");
     }

@@ -48,7 +48,8 @@ impl Through {
             let project = ProjectRef::Id(self.project.id()?.0);
             let client = connect(&plugin, own, project).await?;
             let version = Some(env!("CARGO_PKG_VERSION").to_string());
-            let hello = Request::Hello(HelloRequest { version, protocol: Some(PROTOCOL_VERSION), node: None });
+            let hello =
+                Request::Hello(HelloRequest { version, protocol: Some(PROTOCOL_VERSION), ..HelloRequest::default() });
             match client.call(context, hello).await?.head {
                 Response::Hello(hello) => Ok(Reached { client, hello }),
                 _ => Err(unexpected()),

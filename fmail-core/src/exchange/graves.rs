@@ -2,10 +2,14 @@
 //!
 //! A grave is named `<origin id>/<hash>`, since two messages may have been born with one id. It is never taken away, and
 //! two hosts together have the graves of both.
+//!
+//! A message that had another id here than at birth leaves that id too, as `here/<id>` in the record of that id's day, with
+//! the grave that it belongs to. What agents did with a message is kept by its id here, and must not fall to another one
+//! that comes with it. This is of no interest to other hosts and does not travel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use fmail_api::{Identity, Timestamp};
+use fmail_api::{Identity, MessageId, Timestamp};
 use serde_json::{Map, Value, json};
 
 /// What is kept of a message that was deleted.
@@ -54,6 +58,60 @@ fn identity_of(name: &str, value: &Value) -> Option<Identity> {
         None => (name, value.get("hash")?.as_str()?),
     };
     Some(Identity { origin: origin.parse().ok()?, hash: hash.parse().ok()? })
+}
+
+/// How the id of a message that was deleted is named in its record.
+fn name_here(id: MessageId) -> String {
+    format!("here/{id}")
+}
+
+/// The record with ids that messages had here which were deleted; nothing when it holds them all already.
+pub(crate) fn had_here(record: &Value, ids: &BTreeMap<MessageId, Identity>) -> Option<Value> {
+    let mut all: Map<String, Value> = record.as_object().cloned().unwrap_or_default();
+    let before = all.len();
+    for (id, identity) in ids {
+        all.entry(name_here(*id)).or_insert_with(|| json!(name_of(identity)));
+    }
+    (all.len() > before).then_some(Value::Object(all))
+}
+
+/// The message that had an id here and was deleted: one that was given it here, or the only one that was born with it.
+pub(crate) fn identity_here(record: &Value, id: MessageId) -> Option<Identity> {
+    if let Some(name) = record.get(name_here(id)) {
+        let (origin, hash) = name.as_str()?.split_once('/')?;
+        return Some(Identity { origin: origin.parse().ok()?, hash: hash.parse().ok()? });
+    }
+    let mut born = graves_of(record).into_keys().filter(|buried| buried.origin == id);
+    born.next().filter(|_| born.next().is_none())
+}
+
+/// What was buried under the ids of a day.
+#[derive(Debug, Default)]
+pub(crate) struct Buried {
+    graves: BTreeMap<Identity, Grave>,
+    /// The ids with which these were born, and those that messages had here.
+    ids: HashSet<MessageId>,
+}
+
+impl Buried {
+    /// What a record holds.
+    pub(crate) fn of(record: &Value) -> Self {
+        let graves = graves_of(record);
+        let names = record.as_object().into_iter().flat_map(|record| record.keys());
+        let here = names.filter_map(|name| name.strip_prefix("here/")?.parse().ok());
+        let ids = graves.keys().map(|buried| buried.origin).chain(here).collect();
+        Buried { graves, ids }
+    }
+
+    /// Whether a message was deleted.
+    pub(crate) fn has(&self, identity: &Identity) -> bool {
+        self.graves.contains_key(identity)
+    }
+
+    /// Whether a message that was born with this id, or had it here, was deleted.
+    pub(crate) fn had(&self, id: MessageId) -> bool {
+        self.ids.contains(&id)
+    }
 }
 
 /// The record with further graves in it; nothing when it holds them all already.

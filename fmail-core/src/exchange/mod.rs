@@ -4,6 +4,7 @@
 //! All of it is in memory and follows from the store. It is made when it is first asked for, so that whoever does not relay
 //! pays nothing, and brought up to date before each use.
 
+mod awaited;
 mod graves;
 mod inventory;
 mod neighbours;
@@ -14,19 +15,22 @@ mod shared;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fmail_api::{
     Cursor, Error, ErrorKind, Event, Identity, Message, MessageId, NodeId, Order, Place, Query, RecordKey, Result,
-    Revision, Selection, Since, Store, Timestamp,
+    Revision, Selection, Since, Store, THREAD_HASH, Timestamp,
 };
 use futures::StreamExt;
 
 use crate::waiting::Elsewhere;
-pub(crate) use graves::{Grave, graves_of, with_graves};
+use awaited::Awaited;
+pub(crate) use awaited::Taking;
+pub(crate) use graves::{Buried, Grave, graves_of, had_here, identity_here, with_graves};
 pub(crate) use inventory::{Inventory, first_at};
 use neighbours::Neighbours;
-pub(crate) use origin::{foreign_parent, foreign_thread, origin_form_at_once};
+pub(crate) use origin::{foreign_parent, foreign_thread, is_shown_as_it_is, origin_form_at_once, thread_aside};
 pub(crate) use others::AgentElsewhere;
 pub(crate) use shared::{Kind, RECEIVED, Shared, Teller, kind};
 
@@ -43,6 +47,12 @@ pub(crate) struct Exchange {
     /// Never held while something is awaited.
     known: Mutex<Known>,
     neighbours: Mutex<Neighbours>,
+    /// Ids that are kept for messages which are not here yet.
+    awaited: Mutex<Awaited>,
+    /// Another host speaks as this one.
+    pub(crate) contested: AtomicBool,
+    /// How often messages were buried by this process.
+    burials: AtomicU64,
     /// Held while records are read, which nobody waits for but who asks for records.
     shared: futures::lock::Mutex<shared::Shared>,
 }
@@ -75,12 +85,29 @@ impl Exchange {
             turn: futures::lock::Mutex::default(),
             known: Mutex::default(),
             neighbours: Mutex::default(),
+            awaited: Mutex::default(),
+            contested: AtomicBool::new(false),
+            burials: AtomicU64::new(0),
             shared: futures::lock::Mutex::default(),
         }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, Awaited> {
+        awaited::locked(&self.awaited)
+    }
+
+    /// Messages have been buried. What is imported meanwhile looks again.
+    pub(crate) fn has_buried(&self) {
+        self.burials.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often that was so.
+    pub(crate) fn burials(&self) -> u64 {
+        self.burials.load(Ordering::Acquire)
     }
 
     /// What `look` finds in the inventory as it was left by the last who brought it up to date.
@@ -153,11 +180,26 @@ impl Exchange {
         let mut scan = self.store.scan(query).await?;
         while let Some(event) = scan.messages.next().await {
             if let Event::Message(delivery) = event? {
+                self.note_awaited(&delivery.message);
                 self.known().take_in(&delivery.message, delivery.cursor);
             }
         }
         self.known().cursor = Some(scan.cursor);
         Ok(())
+    }
+
+    /// What a stored message waits for, and who has come.
+    fn note_awaited(&self, message: &Message) {
+        let mut awaited = self.awaited();
+        awaited.forget(&message.identity());
+        if message.extra.is_empty() {
+            return;
+        }
+        let parent = foreign_parent(message).filter(|_| message.reply_to.is_some());
+        let first = foreign_thread(message).filter(|_| message.extra.contains_key(THREAD_HASH));
+        for waits_for in parent.into_iter().chain(first) {
+            awaited.keep(&waits_for);
+        }
     }
 
     /// Makes the inventory anew. The old one serves until the new one is whole.
@@ -166,6 +208,7 @@ impl Exchange {
         let mut scan = self.store.scan(Query { order: Order::Arrival, ..Query::default() }).await?;
         while let Some(event) = scan.messages.next().await {
             if let Event::Message(delivery) = event? {
+                self.note_awaited(&delivery.message);
                 anew.take_in(&delivery.message, delivery.cursor);
             }
         }
@@ -272,6 +315,12 @@ impl Exchange {
             }
         }
         Ok(found)
+    }
+
+    /// The message that had this id here and was deleted.
+    async fn buried(&self, id: MessageId) -> Result<Option<Identity>> {
+        let record = self.store.get(&RecordKey::tombstones(&id.day())).await?;
+        Ok(record.and_then(|record| identity_here(&record.value, id)))
     }
 
     /// The id under which a message is stored here that is known by its identity; nothing when it is not here.

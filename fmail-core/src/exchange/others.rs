@@ -1,8 +1,8 @@
 //! What other hosts have said of their agents and reservations, as it is kept here.
 
-use fmail_api::{AgentName, AgentRecord, Lease, Result, Timestamp};
+use fmail_api::{AgentName, AgentRecord, Lease, NodeId, Record, Result, Timestamp};
 use futures::StreamExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::shared::{RECEIVED, SharedAgent, SharedLeases};
 use crate::Operations;
@@ -19,10 +19,12 @@ impl Operations {
     /// The agents of other hosts. One that was seen on several is there several times.
     pub(crate) async fn agents_elsewhere(&self) -> Result<Vec<AgentElsewhere>> {
         let entries = self.entries_elsewhere("hosts/agents").await?;
-        let agent = |value: Value| {
+        let agent = |(node, value): (Option<NodeId>, Value)| {
             let received = value.get(RECEIVED).and_then(|time| time.as_str()?.parse().ok());
             let SharedAgent { host, mut agent, .. } = serde_json::from_value(value).ok()?;
             agent.host.get_or_insert(host);
+            // It stands in the name of the record; what others put into the content is theirs to say.
+            agent.node = node;
             let seen = received.map_or(agent.last_seen, |received| agent.last_seen.min(received));
             Some(AgentElsewhere { agent, seen })
         };
@@ -37,16 +39,28 @@ impl Operations {
     /// The reservations of other hosts that hold now. Their host is always said.
     pub(crate) async fn leases_elsewhere(&self, now: Timestamp) -> Result<Vec<Lease>> {
         let entries = self.entries_elsewhere("hosts/leases").await?;
-        let shared = entries.into_iter().filter_map(|value| serde_json::from_value::<SharedLeases>(value).ok());
-        let leases = shared.flat_map(|SharedLeases { host, leases, .. }| {
-            leases.into_iter().map(move |lease| Lease { host: lease.host.or_else(|| Some(host.clone())), ..lease })
+        let shared = entries.into_iter().filter_map(|(node, value)| {
+            let shared: SharedLeases = serde_json::from_value(value).ok()?;
+            Some((node, shared))
+        });
+        let leases = shared.flat_map(|(node, SharedLeases { host, leases, .. })| {
+            leases.into_iter().map(move |mut lease| {
+                // Two hosts may have one name.
+                lease.extra.insert("node".into(), json!(node));
+                Lease { host: lease.host.or_else(|| Some(host.clone())), ..lease }
+            })
         });
         Ok(leases.filter(|lease| lease.until > now).collect())
     }
 
-    /// What cannot be read is left out: it came from elsewhere, and comes again.
-    async fn entries_elsewhere(&self, prefix: &str) -> Result<Vec<Value>> {
+    /// What hosts have said, each with the host's id. What cannot be read is left out: it came from elsewhere, and comes
+    /// again.
+    async fn entries_elsewhere(&self, prefix: &str) -> Result<Vec<(Option<NodeId>, Value)>> {
         let records = self.store.list(prefix).await?;
-        Ok(records.filter_map(|record| async { record.ok().map(|record| record.value) }).collect().await)
+        let entry = |record: Result<Record>| async {
+            let record = record.ok()?;
+            Some((record.key.segments().nth(2).and_then(|node| node.parse().ok()), record.value))
+        };
+        Ok(records.filter_map(entry).collect().await)
     }
 }

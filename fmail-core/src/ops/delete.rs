@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fmail_api::{
-    AgentName, Expect, Identity, MailboxRecord, Message, MessageId, Query, RecordKey, Result, Selection, Target,
-    Timestamp,
+    AgentName, Expect, Identity, MailState, MailboxRecord, Message, MessageId, Query, RecordKey, Result, Selection,
+    Target, Timestamp,
 };
 use futures::StreamExt;
 use serde_json::Value;
 
 use crate::Operations;
-use crate::exchange::{Grave, graves_of, with_graves};
-use crate::mailbox::Mailbox;
+use crate::exchange::{Buried, Grave, graves_of, had_here, with_graves};
+use crate::mailbox::{Change, Mailbox, Shelf};
 
 /// So many messages are removed at a time: each time costs reading and writing the graves of a day.
 const BATCH: usize = 10_000;
@@ -61,12 +61,26 @@ impl Operations {
 
     /// Remembers that the messages were deleted here, so that a peer does not bring them back.
     async fn bury(&self, messages: &[Arc<Message>]) -> Result<()> {
+        self.leave_ids(messages).await?;
         let deleted = self.moment().whole_seconds();
         let graves = messages.iter().map(|message| {
             let grave = Grave { time: Some(message.time), deleted };
             (message.identity(), grave)
         });
         self.dig(graves.collect()).await.map(drop)
+    }
+
+    /// Remembers which ids the messages had here, where these are not the ones that they were born with. Before the graves: a
+    /// grave says that all of it was done.
+    pub(crate) async fn leave_ids(&self, messages: &[Arc<Message>]) -> Result<()> {
+        let mut days: BTreeMap<String, BTreeMap<MessageId, Identity>> = BTreeMap::new();
+        for message in messages.iter().filter(|message| message.origin_id.is_some()) {
+            days.entry(message.id.day()).or_default().insert(message.id, message.identity());
+        }
+        for (day, ids) in days {
+            self.change_graves(&RecordKey::tombstones(&day), |record| had_here(record, &ids)).await?;
+        }
+        Ok(())
     }
 
     /// Keeps graves, and says how many of them were not known.
@@ -77,31 +91,51 @@ impl Operations {
         }
         let mut new = 0;
         for (day, graves) in days {
-            new += self.dig_on(&RecordKey::tombstones(&day), &graves).await?;
+            let before =
+                self.change_graves(&RecordKey::tombstones(&day), |record| with_graves(record, &graves)).await?;
+            let known = before.map(|record| graves_of(&record));
+            new +=
+                known.map_or(0, |known| graves.keys().filter(|identity| !known.contains_key(identity)).count() as u64);
         }
+        self.exchange.has_buried();
         Ok(new)
     }
 
-    async fn dig_on(&self, key: &RecordKey, graves: &BTreeMap<Identity, Grave>) -> Result<u64> {
+    /// Changes the graves of a day by compare-and-swap. What stood there before; nothing when nothing had to be changed.
+    async fn change_graves(
+        &self,
+        key: &RecordKey,
+        change: impl Fn(&Value) -> Option<Value> + Send,
+    ) -> Result<Option<Value>> {
         loop {
             let (expect, value) = match self.store.get(key).await? {
                 Some(record) => (Expect::Revision(record.revision), record.value),
                 None => (Expect::Absent, Value::Null),
             };
-            let Some(changed) = with_graves(&value, graves) else { return Ok(0) };
-            let known = graves_of(&value);
+            let Some(changed) = change(&value) else { return Ok(None) };
             match self.store.put(key, expect, changed, true).await {
                 Err(error) if error.kind() == fmail_api::ErrorKind::Conflict => {}
                 Err(error) => return Err(error),
-                Ok(_) => return Ok(graves.keys().filter(|identity| !known.contains_key(identity)).count() as u64),
+                Ok(_) => return Ok(Some(value)),
             }
         }
     }
 
-    /// The graves of the messages that were born on a day.
-    pub(crate) async fn graves_on(&self, day: &str) -> Result<BTreeMap<Identity, Grave>> {
+    /// What was buried under the ids of a day.
+    pub(crate) async fn graves_on(&self, day: &str) -> Result<Buried> {
         let record = self.store.get(&RecordKey::tombstones(day)).await?;
-        Ok(record.map(|record| graves_of(&record.value)).unwrap_or_default())
+        Ok(record.map(|record| Buried::of(&record.value)).unwrap_or_default())
+    }
+
+    /// Forgets what agents did with an id, for a message that got it while the one that had it before was being deleted.
+    pub(crate) async fn clear_states(&self, recipients: &[AgentName], id: MessageId) -> Result<()> {
+        for agent in recipients {
+            let mailbox = Mailbox::new(&*self.store, agent, self.moment());
+            let change = |_: MessageId, _: &MailState| Ok(Some(MailState::default()));
+            let change = Change { counts: true, durable: true, change: &change };
+            mailbox.change(Shelf::Mailbox, &BTreeSet::from([id]), change).await?;
+        }
+        Ok(())
     }
 
     /// Forgets what agents did with messages that are all gone. Asked at the beginning of a sweep: what this sweep

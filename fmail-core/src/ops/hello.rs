@@ -82,7 +82,11 @@ mod tests {
     fn a_newer_client_is_told_what_we_speak() {
         let project = Project::new();
         project.create();
-        let newer = HelloRequest { version: Some("9.0.0".into()), protocol: Some(PROTOCOL_VERSION + 1), node: None };
+        let newer = HelloRequest {
+            version: Some("9.0.0".into()),
+            protocol: Some(PROTOCOL_VERSION + 1),
+            ..HelloRequest::default()
+        };
         let Response::Hello(answer) = project.call("alice", Request::Hello(newer)).unwrap().head else { panic!() };
         assert_eq!(answer.protocol, PROTOCOL_VERSION);
     }

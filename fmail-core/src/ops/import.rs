@@ -1,14 +1,14 @@
 //! `import`: a message that another host has given its id.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use fmail_api::{
     AgentName, Error, Identity, ImportManyRequest, ImportRequest, Imported, Message, MessageId, NodeId, REPLY_HASH,
-    RefusedReason, Result, THREAD_HASH, Verdict, check_size,
+    RefusedReason, Result, THREAD_HASH, Target, Verdict, check_size,
 };
 
 use crate::Operations;
-use crate::exchange::{Grave, foreign_parent, foreign_thread};
+use crate::exchange::{Buried, Taking, foreign_parent, foreign_thread};
 
 /// The most places that a message may stand in, and the longest name of a host, in bytes.
 const MAX_PLACES: usize = 255;
@@ -22,10 +22,11 @@ impl Operations {
         let mut arriving = Arriving::new(self, request.from);
         match arriving.prepared(request.message.identity(), request.message).await? {
             Prepared::Refused(refused) => Ok(refused),
-            Prepared::Message(message) => {
+            Prepared::Message(message, taking) => {
                 let told = Told::of(&message);
                 let imported = self.store.import(*message).await?;
-                told.note(&imported);
+                drop(taking);
+                self.imported(&told, &imported, arriving.burials).await?;
                 Ok(imported)
             }
         }
@@ -48,39 +49,61 @@ impl Operations {
         for (number, message) in request.messages.into_iter().enumerate() {
             let mentioned = [foreign_parent(&message), foreign_thread(&message)];
             if mentioned.into_iter().flatten().any(|mentioned| identities.contains(&mentioned)) {
-                self.import_ready(&mut ready, &mut verdicts).await;
+                self.import_ready(&mut ready, &mut verdicts, arriving.burials).await;
                 identities.clear();
             }
             let identity = message.identity();
             match arriving.prepared(identity, message).await {
                 Err(error) => verdicts[number] = Some(Verdict::Failed(error)),
                 Ok(Prepared::Refused(refused)) => verdicts[number] = Some(Verdict::Imported(refused)),
-                Ok(Prepared::Message(message)) => {
+                Ok(Prepared::Message(message, taking)) => {
                     identities.insert(identity);
-                    ready.push((number, *message));
+                    ready.push((number, *message, taking));
                 }
             }
         }
-        self.import_ready(&mut ready, &mut verdicts).await;
+        self.import_ready(&mut ready, &mut verdicts, arriving.burials).await;
         let missing = || Verdict::Failed(Error::internal("the store has said nothing about a message"));
         Ok(verdicts.into_iter().map(|verdict| verdict.unwrap_or_else(missing)).collect())
     }
 
-    async fn import_ready(&self, ready: &mut Vec<(usize, Message)>, verdicts: &mut [Option<Verdict>]) {
+    async fn import_ready(&self, ready: &mut Vec<Ready<'_>>, verdicts: &mut [Option<Verdict>], burials: u64) {
         if ready.is_empty() {
             return;
         }
-        let (numbers, messages): (Vec<usize>, Vec<Message>) = ready.drain(..).unzip();
+        let (mut numbers, mut messages, mut taking) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, message, taken) in ready.drain(..) {
+            numbers.push(number);
+            messages.push(message);
+            taking.push(taken);
+        }
         let told: Vec<Told> = messages.iter().map(Told::of).collect();
         let imported = self.store.import_many(messages).await;
+        drop(taking);
         for ((number, told), imported) in numbers.into_iter().zip(told).zip(imported) {
-            if let Ok(imported) = &imported {
-                told.note(imported);
-            }
+            let imported = match imported {
+                Ok(imported) => self.imported(&told, &imported, burials).await.map(|()| imported),
+                failed => failed,
+            };
             verdicts[number] = Some(imported.into());
         }
     }
+
+    /// What follows from what became of a message. `burials` is how often messages had been buried before it was looked at.
+    async fn imported(&self, told: &Told, imported: &Imported, burials: u64) -> Result<()> {
+        told.note(imported);
+        let id = told.id;
+        let buried_meanwhile = *imported == Imported::New && self.exchange.burials() != burials;
+        if buried_meanwhile && self.graves_on(&id.day()).await?.had(id) {
+            // The message that had this id was deleted behind our look and before the import.
+            self.clear_states(&told.recipients, id).await?;
+        }
+        Ok(())
+    }
 }
+
+/// A message that is ready to be stored: its number, and the id that it takes.
+type Ready<'a> = (usize, Message, Option<Taking<'a>>);
 
 /// What is needed for all messages of a request, and read once.
 struct Arriving<'a> {
@@ -89,22 +112,25 @@ struct Arriving<'a> {
     /// The most bytes of a message.
     limit: usize,
     /// The graves of the days of which messages have come.
-    graves: HashMap<String, BTreeMap<Identity, Grave>>,
+    graves: HashMap<String, Buried>,
+    /// How often messages had been buried before any of these was read.
+    burials: u64,
 }
 
 /// A message as it is to be stored, unless it is refused before that.
-enum Prepared {
-    Message(Box<Message>),
+enum Prepared<'a> {
+    /// With the id that it takes: as long as that is held, no answer that comes takes it for the message that it waits for.
+    Message(Box<Message>, Option<Taking<'a>>),
     Refused(Imported),
 }
 
 impl<'a> Arriving<'a> {
     fn new(operations: &'a Operations, from: Option<NodeId>) -> Self {
         let limit = operations.store.capabilities().max_message_bytes;
-        Arriving { operations, from, limit, graves: HashMap::new() }
+        Arriving { operations, from, limit, graves: HashMap::new(), burials: operations.exchange.burials() }
     }
 
-    async fn prepared(&mut self, identity: Identity, mut message: Message) -> Result<Prepared> {
+    async fn prepared(&mut self, identity: Identity, mut message: Message) -> Result<Prepared<'a>> {
         let operations = self.operations;
         // Who tells both ids means the one that the message was born with.
         message.id = message.origin_id.take().unwrap_or(message.id);
@@ -115,24 +141,26 @@ impl<'a> Arriving<'a> {
         if !is_acceptable(&message) {
             return Ok(refused(&message, RefusedReason::Invalid));
         }
-        let graves = self.graves_of(message.id).await?;
-        if graves.contains_key(&identity) {
+        let buried = self.buried(message.id).await?;
+        if buried.has(&identity) {
             return Ok(refused(&message, RefusedReason::Deleted));
         }
-        if graves.keys().any(|buried| buried.origin == message.id) {
-            // Another message had this id here and was deleted. What agents did with that one, and what answers it, still
-            // goes by the id: the newcomer would be deleted with it. An id that no clock has reached makes the store give
-            // a new one.
+        let had = buried.had(message.id);
+        let taking = operations.exchange.take_id(&identity).await?;
+        if taking.is_none() || had {
+            // An answer that is here waits for another message of this id. Or another message had this id here and was
+            // deleted: what agents did with that one, and what answers it, still goes by the id, and the newcomer would be
+            // deleted with it. An id that no clock has reached makes the store give a new one.
             message.origin_id = Some(message.id);
             message.id = MessageId::MAX;
         }
         operations.exchange.localise(&mut message).await?;
         fit(&mut message, self.limit);
-        Ok(Prepared::Message(Box::new(message)))
+        Ok(Prepared::Message(Box::new(message), taking))
     }
 
-    /// The graves of the day on which an id was given.
-    async fn graves_of(&mut self, id: MessageId) -> Result<&BTreeMap<Identity, Grave>> {
+    /// What was buried under the ids of the day on which an id was given.
+    async fn buried(&mut self, id: MessageId) -> Result<&Buried> {
         let day = id.day();
         if !self.graves.contains_key(&day) {
             let graves = self.operations.graves_on(&day).await?;
@@ -143,16 +171,21 @@ impl<'a> Arriving<'a> {
 }
 
 /// What is told of a message that the store refuses.
-struct Told(MessageId, AgentName);
+struct Told {
+    id: MessageId,
+    from: AgentName,
+    recipients: Vec<AgentName>,
+}
 
 impl Told {
     fn of(message: &Message) -> Self {
-        Told(message.id, message.from.clone())
+        let recipients = message.targets().iter().filter_map(Target::agent).cloned().collect();
+        Told { id: message.id, from: message.from.clone(), recipients }
     }
 
     fn note(&self, imported: &Imported) {
         if let Imported::Refused(reason) = imported {
-            tracing::info!(id = %self.0, from = %self.1, ?reason, "a message of another host was refused");
+            tracing::info!(id = %self.id, from = %self.from, ?reason, "a message of another host was refused");
         }
     }
 }
@@ -163,7 +196,7 @@ fn is_acceptable(message: &Message) -> bool {
     message.targets().len() <= MAX_PLACES && message.host.as_ref().is_none_or(host)
 }
 
-fn refused(message: &Message, reason: RefusedReason) -> Prepared {
+fn refused(message: &Message, reason: RefusedReason) -> Prepared<'static> {
     let refused = Imported::Refused(reason);
     Told::of(message).note(&refused);
     Prepared::Refused(refused)

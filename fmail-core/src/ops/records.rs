@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fmail_api::{
@@ -129,8 +130,13 @@ impl Operations {
         }
         if !of_us.is_empty() {
             // Who says of us what we do not say is refused, and so that it is not said again, we say it later.
-            let hear = |shared: &mut Shared| of_us.iter().filter(|(kind, value)| !shared.hear(kind, value)).count();
-            verdicts.refused += self.exchange.shared(teller, hear).await? as u64;
+            let hear = |shared: &mut Shared| {
+                let refused = of_us.iter().filter(|(kind, value)| !shared.hear(kind, value)).count();
+                (refused, shared.is_contested())
+            };
+            let (refused, contested) = self.exchange.shared(teller, hear).await?;
+            verdicts.refused += refused as u64;
+            self.exchange.contested.fetch_or(contested, Ordering::Relaxed);
         }
         self.merge_graves(graves, &mut verdicts).await?;
         self.merge_receipts(receipts, &mut verdicts).await?;
@@ -184,8 +190,9 @@ impl Operations {
         let before = graves.len();
         graves.retain(|identity, _| held.get(identity).is_none_or(|message| in_mailboxes(message)));
         verdicts.refused += (before - graves.len()) as u64;
+        let gone: Vec<Arc<Message>> = graves.keys().filter_map(|identity| held.get(identity)).cloned().collect();
+        self.leave_ids(&gone).await?;
         verdicts.changed += self.dig(graves.clone()).await?;
-        let gone: Vec<&Arc<Message>> = graves.keys().filter_map(|identity| held.get(identity)).collect();
         if gone.is_empty() || !self.store.capabilities().remove {
             return Ok(());
         }

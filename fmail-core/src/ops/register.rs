@@ -10,7 +10,6 @@ use futures::StreamExt;
 
 use crate::Operations;
 use crate::operations::random;
-use crate::presence::{first_sight, seen};
 
 /// A generated name that is taken is drawn again this often; from half of it on, a number makes it rarer.
 const DRAWS: usize = 40;
@@ -50,8 +49,8 @@ impl Operations {
         let change = |found: Option<AgentRecord>| {
             let known = found.is_some();
             let record = match found {
-                Some(record) => seen(record, &caller, now),
-                None => first_sight(name.clone(), &caller, now),
+                Some(record) => self.seen(record, &caller, now),
+                None => self.first_sight(name.clone(), &caller, now),
             };
             *before.lock().unwrap_or_else(PoisonError::into_inner) = Some((known, record.first_seen));
             let profile = profile.clone().over(record.profile);

@@ -2,7 +2,6 @@
 
 use fmail_api::{AgentRecord, Context, Error, RecordKey, Result, StatusChange, StatusRequest, StatusView};
 
-use crate::presence::{first_sight, seen};
 use crate::{Operations, access};
 
 impl Operations {
@@ -17,8 +16,8 @@ impl Operations {
         let now = self.clock.now();
         self.change_agent(&context.agent, true, |found| {
             let record = match found {
-                Some(record) => seen(record, context, now),
-                None => first_sight(context.agent.clone(), context, now),
+                Some(record) => self.seen(record, context, now),
+                None => self.first_sight(context.agent.clone(), context, now),
             };
             Some(AgentRecord { status: status.clone(), ..record })
         })

@@ -13,7 +13,7 @@ use fmail_api::{
 use futures::StreamExt;
 
 use crate::Operations;
-use crate::exchange::foreign_thread;
+use crate::exchange::{foreign_thread, thread_aside};
 use crate::find::Found;
 use crate::mailbox::{Mailbox, Shelf, shelf_of};
 
@@ -127,7 +127,7 @@ impl Operations {
             if !readable(&message) {
                 hidden.insert(message.id);
             }
-            if let (Some(_), None) = (message.reply_to, &message.thread)
+            if message.thread.is_none()
                 && let Some(above) = self.exchange.parent(&message).await?
             {
                 answers.insert(message.id, above);
@@ -161,10 +161,13 @@ impl Operations {
         };
         let mut named: Vec<Arc<Message>> = self.of_thread(thread).await?;
         named.retain(|message| meant(message));
-        if let Some(origin) = identity.map(|identity| identity.origin.to_string()).filter(|origin| origin != thread) {
-            let mut others = self.of_thread(&origin).await?;
-            others.retain(|message| foreign_thread(message).is_some() && meant(message));
-            named.extend(others);
+        if let Some(identity) = identity {
+            let origin = Some(identity.origin.to_string()).filter(|origin| origin != thread);
+            for other in origin.into_iter().chain([thread_aside(&identity)]) {
+                let mut others = self.of_thread(&other).await?;
+                others.retain(|message| foreign_thread(message).is_some() && meant(message));
+                named.extend(others);
+            }
         }
         named.extend(first);
         Ok(named)

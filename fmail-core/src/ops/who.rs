@@ -69,6 +69,7 @@ fn shown(name: AgentName, stored: AgentRecord, seen: Timestamp, now: Timestamp) 
     AgentView {
         name,
         host: stored.host,
+        node: stored.node,
         status: stored.status,
         state: AgentState::after(now.since(seen)),
         first_seen: stored.first_seen,

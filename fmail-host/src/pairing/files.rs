@@ -90,7 +90,8 @@ pub fn state(directory: &Path) -> Vec<(String, u64, i64, i64)> {
         .filter_map(|path| {
             let metadata = fs::symlink_metadata(&path).ok()?;
             let name = path.file_name()?.to_string_lossy().into_owned();
-            Some((name, metadata.ino(), metadata.mtime(), metadata.mtime_nsec()))
+            // The time of the last change of any kind: of permissions too.
+            Some((name, metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
         })
         .collect();
     state.sort();

@@ -14,6 +14,7 @@ use super::Guarded;
 use crate::client::Served;
 use crate::lock::{RootLock, UseLock};
 use crate::project;
+use crate::relay::Others;
 
 /// A found project that is open.
 pub struct Open {
@@ -58,7 +59,7 @@ impl Open {
             Err(error) if error.kind() != ErrorKind::Denied => return Err(error),
             _ => {}
         }
-        let (client, store) = project::served(project, &settings, store, None, false)?;
+        let (client, store) = project::served(project, &settings, store, Others::none())?;
         let client = Arc::new(client.guarded_by(guarded.clone()));
         Ok(Open { client, guarded, store, lasts: capabilities.durable, permit: None, _held: held })
     }

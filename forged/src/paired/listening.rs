@@ -11,7 +11,7 @@ use std::time::Duration;
 use fmail_api::{Clock, Error, Host, Result, Shutdown, Transport};
 use fmail_host::SystemClock;
 use fmail_host::pairing::Side;
-use fmail_transports::{Limits, TcpTransport, TlsServer};
+use fmail_transports::{Callers, Limits, TcpTransport, TlsServer};
 use futures::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -34,12 +34,18 @@ struct Open {
 
 impl Paired {
     /// Listens on the addresses of all invitations, as they come and go, until the shutdown.
-    pub async fn listen(self: Arc<Self>, limits: Limits, host: Arc<dyn Host>, shutdown: Shutdown) -> Result<()> {
+    pub async fn listen(
+        self: Arc<Self>,
+        limits: Limits,
+        callers: Arc<Callers>,
+        host: Arc<dyn Host>,
+        shutdown: Shutdown,
+    ) -> Result<()> {
         let mut known = self.known.subscribe();
         let (mut open, mut running) = (HashMap::<SocketAddr, Open>::new(), JoinSet::new());
         tokio::pin!(shutdown);
         loop {
-            self.keep(&mut open, &mut running, limits, &host).await;
+            self.keep(&mut open, &mut running, (limits, &callers), &host).await;
             tokio::select! {
                 () = &mut shutdown => break,
                 changed = timeout(AGAIN, known.changed()) => if matches!(changed, Ok(Err(_))) { break },
@@ -62,7 +68,7 @@ impl Paired {
         self: &Arc<Self>,
         open: &mut HashMap<SocketAddr, Open>,
         running: &mut JoinSet<(SocketAddr, Result<()>)>,
-        limits: Limits,
+        with: (Limits, &Arc<Callers>),
         host: &Arc<dyn Host>,
     ) {
         let wanted = self.wanted();
@@ -78,7 +84,7 @@ impl Paired {
             }
             let (close, closed) = oneshot::channel::<()>();
             let shutdown: Shutdown = async move { drop(closed.await) }.boxed();
-            match self.open(address, limits, host.clone(), shutdown).await {
+            match self.open(address, with, host.clone(), shutdown).await {
                 Ok(finished) => {
                     open.insert(address, Open { _close: close, unwanted: None });
                     running.spawn(async move { (address, finished.await) });
@@ -95,14 +101,14 @@ impl Paired {
     async fn open(
         self: &Arc<Self>,
         address: SocketAddr,
-        limits: Limits,
+        (limits, callers): (Limits, &Arc<Callers>),
         host: Arc<dyn Host>,
         shutdown: Shutdown,
     ) -> Result<futures::future::BoxFuture<'static, Result<()>>> {
         let files = self.pairings.certificate()?;
         let files = files.ok_or_else(|| Error::not_found("this host's certificate for its invitations is gone"))?;
         let certificate = TlsServer::new(&files.certificate, &files.key)?;
-        let transport = TcpTransport::new(address).limited(limits).admitting(self.clone());
+        let transport = TcpTransport::new(address).limited(limits).admitting(self.clone()).noting(callers.clone());
         let listening = transport.showing(Some(certificate)).serve(host, shutdown).await?;
         tracing::info!(endpoint = listening.endpoint, "listening for paired hosts; connections are encrypted");
         Ok(listening.finished)

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fmail_api::{Clock, Error, Result, Shutdown};
-use fmail_host::pairing::{Listed, Pairing, Pairings};
+use fmail_api::{Clock, Error, LinkStatus, Result, Shutdown, Timestamp};
+use fmail_host::pairing::{Listed, Pairing, Pairings, Side};
 use fmail_host::{Environment, SystemClock};
 use fmail_transports::{Keyring, Token};
 use tokio::sync::watch;
@@ -30,7 +30,13 @@ pub struct Paired {
     known: watch::Sender<Arc<Listed>>,
     /// Why an address is not listened on.
     deaf: Mutex<Vec<String>>,
+    /// The state of the files that was looked at last. Held by whoever looks.
+    looked: tokio::sync::Mutex<Option<State>>,
+    began: Timestamp,
 }
+
+/// What tells whether a file has changed.
+type State = Vec<(String, u64, i64, i64)>;
 
 impl Paired {
     /// The pairings of the user for the projects in these directories. None where the user has no directory of their own.
@@ -38,38 +44,61 @@ impl Paired {
         let pairings = Pairings::of(environment).ok()?;
         let roots = roots.into_iter().map(|root| std::fs::canonicalize(&root).unwrap_or(root)).collect();
         let known = watch::Sender::new(Arc::new(listed(&pairings)));
-        Some(Arc::new(Paired { pairings, roots, known, deaf: Mutex::default() }))
+        let (deaf, looked) = (Mutex::default(), tokio::sync::Mutex::default());
+        Some(Arc::new(Paired { pairings, roots, known, deaf, looked, began: SystemClock.now() }))
     }
 
     /// Looks for changes until the shutdown.
     pub async fn look(self: Arc<Self>, shutdown: Shutdown) {
-        let (mut before, mut look) = (None, interval(LOOK_AFTER));
+        let mut look = interval(LOOK_AFTER);
         tokio::pin!(shutdown);
         loop {
             tokio::select! {
                 () = &mut shutdown => return,
-                _ = look.tick() => {}
-            }
-            let pairings = self.pairings.clone();
-            let Ok((state, found)) = tokio::task::spawn_blocking({
-                let before = before.clone();
-                move || {
-                    // The state first: what changes in between is seen the next time.
-                    let state = Some(pairings.state());
-                    let found = (state != before).then(|| listed(&pairings));
-                    (state, found)
-                }
-            })
-            .await
-            else {
-                continue;
-            };
-            before = state;
-            if let Some(found) = found {
-                found.problems.iter().for_each(|error| tracing::warn!(%error, "a pairing does not count"));
-                self.known.send_replace(Arc::new(found));
+                _ = look.tick() => self.look_now().await,
             }
         }
+    }
+
+    /// Looks whether anything has changed.
+    pub async fn look_now(&self) {
+        let mut looked = self.looked.lock().await;
+        let (pairings, before) = (self.pairings.clone(), looked.clone());
+        let look = move || {
+            // The state first: what changes in between is seen the next time.
+            let state = Some(pairings.state());
+            let found = (state != before).then(|| listed(&pairings));
+            (state, found)
+        };
+        let Ok((state, found)) = tokio::task::spawn_blocking(look).await else { return };
+        *looked = state;
+        if let Some(found) = found {
+            found.problems.iter().for_each(|error| tracing::warn!(%error, "a pairing does not count"));
+            self.known.send_replace(Arc::new(found));
+        }
+    }
+
+    /// The hosts that are paired for a project and of which no link tells anything yet.
+    pub fn awaited(&self, (project, root): &(String, PathBuf), links: &[LinkStatus]) -> Vec<LinkStatus> {
+        let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.clone());
+        let known = self.known.borrow().clone();
+        let of_project = known.pairings.iter().filter(|pairing| pairing.project == *project && pairing.root == root);
+        let link = |pairing: &Pairing| {
+            let (incoming, problem) = match &pairing.side {
+                Side::Joined { .. } => (false, "paired, and not dialled yet"),
+                Side::Invited { accepted: Some(_), .. } => (true, "it has not connected since this forged began"),
+                // Nobody has accepted the invitation: there is no host yet.
+                Side::Invited { accepted: None, .. } => return None,
+            };
+            if links.iter().any(|link| link.peer == pairing.name && link.incoming == incoming) {
+                return None;
+            }
+            let mut link = LinkStatus::new(pairing.name.clone(), self.began.max(pairing.made));
+            link.project = Some(project.clone());
+            (link.incoming, link.problem) = (incoming, Some(problem.into()));
+            Some(link)
+        };
+        of_project.filter_map(link).collect()
     }
 
     /// What an operator should know of the pairings: files that cannot be used, addresses that are taken.

@@ -77,7 +77,7 @@ fn every_message_of_the_table_is_one_that_fmail_says() {
     let table = text.split("## When something is wrong").nth(1).expect("the section");
     let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let sources: String = ["fmail-cli/src", "fmail-host/src", "forged/src", "transports/src"]
+    let sources: String = ["fmail-cli/src", "fmail-core/src", "fmail-host/src", "forged/src", "transports/src"]
         .iter()
         .map(|directory| read_all(&workspace.join(directory)))
         .collect::<String>()

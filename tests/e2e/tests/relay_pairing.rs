@@ -124,6 +124,76 @@ fn what_is_revoked_is_cut_without_a_restart_and_opens_nothing_any_more() {
 }
 
 #[test]
+fn a_refused_connection_is_told_as_one_and_the_status_right_behind_it_knows_the_peer() {
+    let (a, b) = (Sandbox::new(), Host::new());
+    a.fmail().args(["init", "--project", PROJECT]).ok();
+    // Nobody runs forged there yet.
+    let address = format!("127.0.0.1:{}", free_port());
+    let invited = a.agent("operator").args(["relay", "invite", "--address", &address, "--listen", &address]).ok();
+    let joined = b.relay(&["join"]).stdin(invited.stdout.trim_end()).ok();
+    assert!(joined.stdout.contains("has not answered yet"), "{joined}");
+    assert!(joined.stderr.contains("was refused") && joined.stderr.contains("start forged"), "{joined}");
+    // Without a wait: the daemon looks when it is asked.
+    let (code, status) = b.status();
+    let links = status["relays"][0]["links"].as_array().cloned().unwrap_or_default();
+    assert_eq!((code, links.len()), (1, 1), "{status}");
+    assert!(links[0]["problem"].is_string(), "{status}");
+    // The host that has invited tells of its peer too, once that has accepted, and behind a new start.
+    let daemon = Daemon::start(&a);
+    b.await_up();
+    drop(b.daemon);
+    drop(daemon);
+    let _again = Daemon::start(&a);
+    let told = a.agent("operator").args(["relay", "status"]).run();
+    assert_eq!(told.code, 1, "{told}");
+    assert!(told.stdout.contains("has not connected since this forged began"), "{told}");
+}
+
+#[test]
+fn a_pairing_that_others_may_read_is_noticed_while_the_daemon_runs() {
+    let (a, b) = (Host::new(), Host::new());
+    accepts(&a, &b);
+    b.await_up();
+    let files = walked(&b.kept());
+    let file = files.iter().find(|path| path.extension().is_some_and(|extension| extension == "json")).unwrap();
+    fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
+    let told = b.relay(&["status"]).run();
+    assert_eq!(told.code, 1, "{told}");
+    assert!(told.stderr.contains("is not used") && told.stderr.contains("0644"), "{told}");
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+    b.await_up();
+}
+
+#[test]
+fn a_path_that_is_held_on_another_host_is_granted_here_and_is_a_conflict() {
+    let (a, b) = (Host::new(), Host::new());
+    accepts(&a, &b);
+    b.await_up();
+    a.sandbox.agent("alice").args(["reserve", "src/a.rs", "--exclusive"]).ok();
+    let reserve = |json: &[&str]| b.sandbox.agent("bob").args(["reserve", "src/a.rs", "--exclusive"]).args(json).run();
+    let told = eventually(DEADLINE.as_secs(), "a reservation of the other host", || {
+        let told = reserve(&[]);
+        (told.code != 0).then_some(told)
+    });
+    assert_eq!(told.code, 8, "{told}");
+    assert!(told.stdout.contains("src/a.rs until"), "granted here all the same: {told}");
+    for part in
+        ["was granted to you here, and is held by @alice on ", "until ", "held on another host too", "fmail release"]
+    {
+        assert!(told.stderr.contains(part), "{part}: {told}");
+    }
+    let told = reserve(&["--json"]);
+    assert_eq!(told.code, 8, "{told}");
+    let answer = told.json();
+    assert_eq!(answer["granted"][0]["pattern"], "src/a.rs", "{answer}");
+    assert_eq!(answer["conflicts"][0]["holders"][0]["agent"], "alice", "{answer}");
+    let who = b.sandbox.agent("bob").arg("who").ok();
+    let line = |name: &str| who.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_string();
+    // Both run on one machine, so that they have one name: told by the node, and not by that.
+    assert!(line("alice").contains('#') && line("bob").contains("here"), "{who}");
+}
+
+#[test]
 fn an_invitation_is_for_one_host_one_project_and_a_while() {
     let (a, b, c) = (Host::new(), Host::new(), Host::new());
     let (invitation, _) = a.invite(&["--name", "first"]);

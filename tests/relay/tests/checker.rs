@@ -172,6 +172,25 @@ fn a_reply_that_points_to_another_message_or_to_none_is_found() {
 }
 
 #[test]
+fn a_reply_that_waits_for_its_parent_under_the_id_of_another_is_found() {
+    let bench = Bench::new();
+    bench.change(REPLY, "reply_to", json!("20260110-153002-0001"));
+    bench.change(REPLY, "reply_hash", json!("ab".repeat(16)));
+    bench.finds(&["answers question, not 20260110-153002-0001", "and 20260110-153002-0001 is ['private']"]);
+}
+
+#[test]
+fn a_reply_that_says_aside_what_it_answers_is_right_and_one_that_says_another_is_found() {
+    let bench = Bench::new();
+    bench.change(REPLY, "reply_to", Value::Null);
+    bench.change(REPLY, "reply_hash", json!("ab".repeat(16)));
+    bench.change(REPLY, "reply_origin", json!("20260110-153000-0001"));
+    bench.finds(&[]);
+    bench.change(REPLY, "reply_origin", json!("20260110-153002-0001"));
+    bench.finds(&["answers question, not 20260110-153002-0001"]);
+}
+
+#[test]
 fn a_direct_message_that_others_could_read_is_found() {
     let bench = Bench::new();
     fs::set_permissions(bench.path(1, PRIVATE), fs::Permissions::from_mode(0o644)).unwrap();

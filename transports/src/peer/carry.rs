@@ -76,6 +76,17 @@ impl Session {
         (slot, gather(events, most).await)
     }
 
+    /// So many messages have come to where they go, or will not come there.
+    fn dealt_with(&self, way: Way, known: Known, count: usize) {
+        match known {
+            Known::Ever => self.reading.dealt_with(way, count),
+            Known::Since(_) => self.state.brought(way, count),
+        }
+        if way == Way::Inward && count > 0 {
+            self.has_news();
+        }
+    }
+
     /// What a stream says beside messages.
     fn hinted(&self, way: Way, event: &Event) {
         match event {
@@ -89,9 +100,13 @@ impl Session {
     }
 
     async fn pass(&self, way: Way, messages: Vec<Delivery>, known: Known, slot: Option<SemaphorePermit<'_>>) {
-        let wanted = messages.into_iter().filter_map(|delivery| self.wanted(way, delivery, known)).collect();
+        let came = messages.len();
+        let wanted: Vec<_> = messages.into_iter().filter_map(|delivery| self.wanted(way, delivery, known)).collect();
+        self.dealt_with(way, known, came - wanted.len());
         for part in parts(wanted, |(_, delivery)| delivery.line().len()) {
-            self.pass_together(way, part).await;
+            let count = part.len();
+            self.pass_together(way, part, known).await;
+            self.dealt_with(way, known, count);
         }
         drop(slot);
     }
@@ -116,12 +131,13 @@ impl Session {
         (!lane.is_closed() && !lane.has_refused(&place)).then_some((place, delivery))
     }
 
-    async fn pass_together(&self, way: Way, part: Vec<(Place, Delivery)>) {
+    async fn pass_together(&self, way: Way, part: Vec<(Place, Delivery)>, known: Known) {
         let size = part.iter().map(|(_, delivery)| delivery.line().len()).sum::<usize>().min(self.pace.bytes);
         let _room = self.lane(way).bytes.acquire_many(u32::try_from(size).unwrap_or(u32::MAX)).await;
-        let on_their_way: Vec<_> = match way {
-            Way::Outward => part.iter().map(|_| self.state.departs()).collect(),
-            Way::Inward => Vec::new(),
+        let on_their_way: Vec<_> = match (way, known) {
+            (Way::Outward, Known::Ever) => part.iter().map(|_| self.state.departs()).collect(),
+            // What a comparison has found to be missing is counted as that.
+            _ => Vec::new(),
         };
         let (places, messages): (Vec<Place>, Vec<_>) =
             part.into_iter().map(|(place, delivery)| (place, delivery.message)).unzip();
@@ -164,6 +180,7 @@ impl Session {
             _ => {
                 let whose = if way == Way::Outward { "the peer" } else { "this host" };
                 self.troubled(&format!("{whose} cannot store a message now: {error}"));
+                self.state.still_missing(way);
                 self.compare_later();
             }
         }

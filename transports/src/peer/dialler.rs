@@ -14,7 +14,7 @@ use super::address::PeerAddress;
 use super::dial::{Dialled, Dialling, Sign};
 use super::end::End;
 use super::link::Link;
-use super::neighbours::Neighbours;
+use super::neighbours::{Neighbours, copied};
 use super::plain::{self, LastSeen};
 use super::relay::PeerSettings;
 use super::session::{Ended, Session, locked};
@@ -221,13 +221,7 @@ impl Dialler {
             return Again::Slowly;
         }
         self.run = Some(peer.run);
-        let remark = (peer.id == node.id).then(|| {
-            format!(
-                "the peer has the node id of this host, {}: one of the two is a copy; remove the file `node` from its \
-                 user's data directory of fmail and start its daemon again",
-                node.id
-            )
-        });
+        let remark = (peer.id == node.id).then(|| copied(&node));
         let there = End { client: link.clone(), context: self.context.clone(), run: peer.run, many };
         loop {
             if let Some(serves) = self.other_link(&node, &peer) {
@@ -279,7 +273,7 @@ impl Dialler {
         let mut changes = self.neighbours.changes();
         loop {
             let asked = Instant::now();
-            match timeout(pace.dead, there.hello(node)).await {
+            match timeout(pace.dead, there.hello(node, None)).await {
                 Ok(Ok(_)) => self.state.answered(asked.elapsed()),
                 Ok(Err(error)) => return Some(error),
                 Err(_) => return Some(silent()),

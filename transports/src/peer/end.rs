@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use fmail_api::{
     Client, Context, Digest, DigestRequest, Error, ErrorKind, EventStream, FetchRequest, Hello, HelloRequest,
-    ImportManyRequest, ImportRequest, Imported, Message, Node, NodeId, PROTOCOL_VERSION, Records, RecordsRequest,
-    RelayRequest, Reply, Request, Response, Result, Since,
+    ImportManyRequest, ImportRequest, Imported, LinkReport, Message, Node, NodeId, PROTOCOL_VERSION, Records,
+    RecordsRequest, RelayRequest, Reply, Request, Response, Result, Since,
 };
 use futures::future::join_all;
 
@@ -23,9 +23,9 @@ pub struct End {
 }
 
 impl End {
-    /// Says hello as `node`.
-    pub(super) async fn hello(&self, node: &Node) -> Result<Hello> {
-        match self.ask(Request::Hello(hello(node))).await?.head {
+    /// Says hello as `node`, and how the link does that this end's host is at the other side of.
+    pub(super) async fn hello(&self, node: &Node, link: Option<LinkReport>) -> Result<Hello> {
+        match self.ask(Request::Hello(HelloRequest { link, ..hello(node) })).await?.head {
             Response::Hello(hello) => Ok(*hello),
             other => Err(unexpected("hello", &other)),
         }
@@ -102,7 +102,7 @@ pub(super) fn refuses(kind: ErrorKind) -> bool {
 /// The hello of a host that relays.
 pub(super) fn hello(node: &Node) -> HelloRequest {
     let version = Some(env!("CARGO_PKG_VERSION").to_string());
-    HelloRequest { version, protocol: Some(PROTOCOL_VERSION), node: Some(node.clone()) }
+    HelloRequest { version, protocol: Some(PROTOCOL_VERSION), node: Some(node.clone()), link: None }
 }
 
 fn events(operation: &str, reply: Reply) -> Result<EventStream> {

@@ -277,9 +277,9 @@ async fn write<W: AsyncWrite + Unpin>(mut writer: W, mut lines: mpsc::Receiver<S
     writer.shutdown().await
 }
 
-/// What a peer says is shown to people: not too much of it, and nothing that a terminal would act on.
+/// An error of a peer's, as it is shown to people.
 pub(super) fn brief(error: &Error) -> String {
-    error.message().chars().take(300).map(|c| if c.is_control() { '?' } else { c }).collect()
+    super::status::brief(error.message())
 }
 
 fn lost() -> Error {

@@ -39,9 +39,10 @@ mod session;
 mod status;
 
 pub use address::{Believed, Fingerprint, HostPort, PeerAddress, Peers};
+pub(crate) use counted::Counted;
 pub use end::End;
 pub use neighbours::{Neighbour, Neighbours};
 pub use pace::Pace;
 pub use relay::{PeerRelay, PeerSettings};
 pub use session::{Ended, Session};
-pub use status::LinkState;
+pub use status::{LinkState, Traffic};

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Pace {
     /// How often the other end is asked whether it is there.
     pub ping: Duration,
+    /// How long the other end is left without what has become of its messages.
+    pub report: Duration,
     /// An end that has not answered for so long is gone.
     pub dead: Duration,
     /// How often all messages are compared although nothing points to a difference.
@@ -31,6 +33,7 @@ impl Default for Pace {
     fn default() -> Self {
         Pace {
             ping: Duration::from_secs(2),
+            report: Duration::from_millis(200),
             dead: Duration::from_secs(10),
             compare: Duration::from_secs(30),
             records: Duration::from_secs(3),

@@ -39,6 +39,8 @@ impl Session {
 
     /// The stream of what arrives at one end from now on.
     pub(super) async fn open(&self, way: Way) -> fmail_api::Result<EventStream> {
-        self.end(way.origin()).relay(None, Some(self.end(way.destination()).run)).await
+        let events = self.end(way.origin()).relay(None, Some(self.end(way.destination()).run)).await?;
+        self.reading.opened(way);
+        Ok(events)
     }
 }

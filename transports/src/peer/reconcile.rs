@@ -185,7 +185,9 @@ impl Session {
         if !first {
             sleep(self.settle()).await;
         }
-        self.state.missing(ours.count);
+        self.state.missing(Way::Outward, ours.count);
+        self.state.missing(Way::Inward, theirs.count);
+        self.has_news();
         let (outward, inward) = futures::join!(
             self.bring(Way::Outward, ours, horizon, began),
             self.bring(Way::Inward, theirs, horizon, began)

@@ -4,14 +4,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fmail_api::{Client, Clock, Context, Host, LinkStatus, Node, ProjectRef, Relay, RelayStatus, Result, Shutdown};
+use fmail_api::{
+    Client, Clock, Context, Event, Host, LinkStatus, Node, ProjectRef, Relay, RelayStatus, Result, Shutdown,
+};
 use futures::StreamExt;
 use futures::stream::{BoxStream, select_all};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::sleep;
 
 use super::address::{PeerAddress, Peers};
 use super::dialler::{Dialler, Served};
+use super::end::End;
 use super::neighbours::Neighbours;
 use super::pace::Pace;
 use super::plain::LastSeen;
@@ -68,6 +72,11 @@ impl PeerRelay {
         views(&self.links, &self.neighbours)
     }
 
+    /// The links that we dial.
+    pub fn dialled(&self) -> Vec<LinkStatus> {
+        locked(&self.links).iter().map(|link| link.state.view()).collect()
+    }
+
     /// The links to these peers and no others. What is known of one that stays is kept.
     fn want(&self, wanted: &[PeerAddress]) -> Vec<Dialled> {
         let mut links = locked(&self.links);
@@ -119,6 +128,9 @@ impl Relay for PeerRelay {
     async fn run(&self, local: Arc<dyn Host>, shutdown: Shutdown) -> Result<()> {
         let here = local.open(ProjectRef::Id(self.settings.project.clone())).await?;
         let (mut diallers, served) = (JoinSet::new(), Arc::new(Served::default()));
+        let end =
+            End { client: here.clone(), context: context(&self.settings)?, run: self.settings.node.run, many: true };
+        diallers.spawn(count_waiting(self.neighbours.clone(), end, self.settings.pace.again));
         let (mut peers, mut running) = (self.settings.peers.clone(), Vec::<(Dialled, AbortHandle)>::new());
         tokio::pin!(shutdown);
         loop {
@@ -160,6 +172,32 @@ impl Relay for PeerRelay {
         });
         let first = futures::stream::once(async {});
         first.chain(select_all(changed)).map(move |()| RelayStatus { links: views(&links, &neighbours) }).boxed()
+    }
+}
+
+/// Counts what arrives here while hosts are away that dial us. Does not end.
+async fn count_waiting(neighbours: Arc<Neighbours>, here: End, again: Duration) {
+    let mut changes = neighbours.changes();
+    loop {
+        while !neighbours.miss_one() {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+        let Ok(mut events) = here.relay(None, None).await else {
+            sleep(again).await;
+            continue;
+        };
+        while neighbours.miss_one() {
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(Ok(Event::Message(_))) => neighbours.waits(),
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => break,
+                },
+                _ = changes.changed() => {}
+            }
+        }
     }
 }
 

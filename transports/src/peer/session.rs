@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fmail_api::{Error, ErrorKind, EventStream, Node, Place, Timestamp};
+use fmail_api::{Error, ErrorKind, EventStream, LinkCounts, LinkReport, Node, Place, Timestamp};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Duration, Instant, sleep, timeout};
 
@@ -77,6 +77,42 @@ pub struct Session {
     pub(super) futile: Mutex<Option<Futile>>,
     /// What an operator should know of this peer although the link works.
     remark: Option<String>,
+    /// The number of this session among all of this process.
+    number: u64,
+    /// What was counted before it.
+    before: LinkCounts,
+    pub(super) reading: Reading,
+    /// Both ends were compared.
+    compared: AtomicBool,
+    /// There is something that the other end should know.
+    news: Notify,
+}
+
+/// Counts the sessions of this process.
+static SESSIONS: AtomicU64 = AtomicU64::new(0);
+
+/// How far the stream of the other end's messages was read.
+#[derive(Default)]
+pub struct Reading {
+    stream: AtomicU64,
+    dealt: AtomicU64,
+}
+
+impl Reading {
+    /// A stream was opened. What the one before it had left comes by a comparison.
+    pub fn opened(&self, way: Way) {
+        if way == Way::Inward {
+            self.stream.fetch_add(1, Ordering::Relaxed);
+            self.dealt.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// So many messages of the stream were dealt with.
+    pub fn dealt_with(&self, way: Way, count: usize) {
+        if way == Way::Inward {
+            self.dealt.fetch_add(count as u64, Ordering::Relaxed);
+        }
+    }
 }
 
 /// One way over the link.
@@ -119,6 +155,7 @@ impl Session {
     /// A session between this host, which is `node`, and another one. `remark` is what an operator should know of it
     /// although the link works.
     pub fn new(node: Node, here: End, there: End, pace: Pace, state: Arc<LinkState>, remark: Option<String>) -> Self {
+        let before = state.view().counts;
         Session {
             node,
             here,
@@ -134,6 +171,11 @@ impl Session {
             horizon: Mutex::new(None),
             futile: Mutex::default(),
             remark,
+            number: SESSIONS.fetch_add(1, Ordering::Relaxed) + 1,
+            before,
+            reading: Reading::default(),
+            compared: AtomicBool::new(false),
+            news: Notify::new(),
         }
     }
 
@@ -178,20 +220,44 @@ impl Session {
         }
     }
 
-    /// Asks the other end whether it is there, again and again; ends when it does not say so in time.
+    /// Asks the other end whether it is there, again and again, and tells it how the link does; ends when it does not answer
+    /// in time. It only ever answers: what became of its messages, and that its answers arrive, it has to be told.
     async fn ask_for_life(&self) -> Error {
+        let mut first = true;
         loop {
             let asked = Instant::now();
-            match self.still_hears(self.there.hello(&self.node)).await {
+            match self.still_hears(self.there.hello(&self.node, Some(self.report()))).await {
                 Some(Ok(hello)) if hello.node.as_ref().is_some_and(|node| node.run == self.there.run) => {
                     self.state.answered(asked.elapsed());
+                    if std::mem::take(&mut first) {
+                        self.has_news();
+                    }
                 }
                 Some(Ok(_)) => return Error::new(ErrorKind::Unavailable, "another daemon answers there now"),
                 Some(Err(error)) => return error,
                 None => return self.silent(),
             }
-            sleep(self.pace.ping).await;
+            tokio::select! {
+                biased;
+                () = async { self.news.notified().await; sleep(self.pace.report).await } => {}
+                () = sleep(self.pace.ping) => {}
+            }
         }
+    }
+
+    fn report(&self) -> LinkReport {
+        LinkReport {
+            link: self.number,
+            stream: self.reading.stream.load(Ordering::Relaxed),
+            dealt: self.reading.dealt.load(Ordering::Relaxed),
+            compared: self.compared.load(Ordering::Relaxed),
+            ..self.state.report(&self.before)
+        }
+    }
+
+    /// The other end should know something before long.
+    pub(super) fn has_news(&self) {
+        self.news.notify_one();
     }
 
     /// Waits for an answer as long as anything comes; nothing when the peer has been silent. An answer stands in line behind
@@ -228,7 +294,13 @@ impl Session {
                 Ok(()) if self.failed.load(Ordering::Relaxed) > failed => failures += 1,
                 Ok(()) => {
                     (first, failures) = (false, 0);
+                    for way in [Way::Outward, Way::Inward] {
+                        self.state.missing(way, 0);
+                    }
                     self.state.waits_no_more();
+                    if !self.compared.swap(true, Ordering::Relaxed) {
+                        self.has_news();
+                    }
                     if !self.lanes.iter().any(Lane::is_closed) {
                         self.state.trouble(self.remark.clone());
                     }
@@ -239,7 +311,6 @@ impl Session {
                     self.compare_later();
                 }
             }
-            self.state.missing(0);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fmail_api::{Clock, Imported, LinkStatus, MessageId, Node, Passed};
+use fmail_api::{Clock, Imported, LinkCounts, LinkReport, LinkStatus, MessageId, Node, Passed};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -35,14 +35,22 @@ struct Seen {
     next: u64,
     /// What has arrived here while nobody was there to take it.
     waiting: Option<(u64, Instant)>,
-    /// What the last comparison found and has not been answered yet.
-    missing: u64,
+    /// What the last comparison found that the peer lacks and has not got yet, since when.
+    missing: Option<(u64, Instant)>,
+    /// What it found that we lack and have not got yet.
+    lacking: u64,
+    /// What the peer, which drives the link, has told of it last.
+    reported: LinkReport,
+    /// The bytes of the connection that the peer has dialled now.
+    dialled_in: Option<Arc<Traffic>>,
 }
 
 /// The bytes of all connections of a link.
 #[derive(Debug, Default)]
 pub struct Traffic {
+    /// What came.
     pub received: AtomicU64,
+    /// What went.
     pub sent: AtomicU64,
 }
 
@@ -52,7 +60,16 @@ impl LinkState {
         let peer = peer.into();
         let mut status = LinkStatus::new(peer.clone(), clock.now());
         status.project = Some(project.into());
-        let seen = Seen { status, under_way: BTreeMap::new(), next: 0, waiting: None, missing: 0 };
+        let seen = Seen {
+            status,
+            under_way: BTreeMap::new(),
+            next: 0,
+            waiting: None,
+            missing: None,
+            lacking: 0,
+            reported: LinkReport::default(),
+            dialled_in: None,
+        };
         LinkState { peer, clock, seen: Mutex::new(seen), traffic: Arc::default(), changed: watch::Sender::new(0) }
     }
 
@@ -65,11 +82,14 @@ impl LinkState {
     pub fn view(&self) -> LinkStatus {
         let seen = self.lock();
         let mut status = seen.status.clone();
-        status.counts.bytes_received = self.traffic.received.load(Ordering::Relaxed);
-        status.counts.bytes_sent = self.traffic.sent.load(Ordering::Relaxed);
-        let (waiting, waits_since) = seen.waiting.map_or((0, None), |(count, since)| (count, Some(since)));
-        status.queued = waiting.max(seen.missing) + seen.under_way.len() as u64;
-        let oldest = seen.under_way.values().next().copied().into_iter().chain(waits_since).min();
+        let bytes = || [Some(&self.traffic), seen.dialled_in.as_ref()].into_iter().flatten();
+        status.counts.bytes_received = bytes().map(|traffic| traffic.received.load(Ordering::Relaxed)).sum();
+        status.counts.bytes_sent = bytes().map(|traffic| traffic.sent.load(Ordering::Relaxed)).sum();
+        let (waiting, waits_since) = seen.waiting.unzip();
+        let (missing, missing_since) = seen.missing.unzip();
+        status.queued = waiting.max(missing).unwrap_or(0) + seen.under_way.len() as u64;
+        let oldest = seen.under_way.values().next().copied();
+        let oldest = oldest.into_iter().chain(waits_since).chain(missing_since).min();
         status.lag = oldest.map(|since| since.elapsed());
         status
     }
@@ -85,10 +105,10 @@ impl LinkState {
 
     /// The peer has dialled us.
     #[must_use]
-    pub(super) fn incoming(self, plain: bool, authenticated: bool) -> Self {
+    pub(super) fn incoming(self, plain: bool) -> Self {
         let mut seen = self.lock();
         let status = &mut seen.status;
-        (status.incoming, status.plain, status.authenticated) = (true, plain, authenticated);
+        (status.incoming, status.plain) = (true, plain);
         drop(seen);
         self
     }
@@ -116,7 +136,12 @@ impl LinkState {
     pub(super) fn lost(&self, problem: String) {
         let mut seen = self.lock();
         seen.status.round_trip = None;
-        seen.missing = 0;
+        // What the peer lacked and did not get waits for it.
+        if let Some((missing, since)) = seen.missing.take() {
+            let (count, first) = seen.waiting.unwrap_or((0, since));
+            seen.waiting = Some((count.max(missing), first.min(since)));
+        }
+        seen.lacking = 0;
         drop(seen);
         self.turned(false, Some(problem));
     }
@@ -157,9 +182,95 @@ impl LinkState {
         UnderWay { state: self.clone(), number, arrived: false }
     }
 
-    /// A comparison has found that the peer lacks so many.
-    pub(super) fn missing(&self, count: u64) {
-        self.lock().missing = count;
+    /// A comparison has found that the destination lacks so many.
+    pub(super) fn missing(&self, way: Way, count: u64) {
+        let mut seen = self.lock();
+        match way {
+            Way::Outward => seen.missing = (count > 0).then(|| (count, Instant::now())),
+            Way::Inward => seen.lacking = count,
+        }
+    }
+
+    /// A message could not be stored where it goes: it is missing there until a comparison has brought it.
+    pub(super) fn still_missing(&self, way: Way) {
+        let mut seen = self.lock();
+        match way {
+            Way::Outward => {
+                let (count, since) = seen.missing.unwrap_or((0, Instant::now()));
+                seen.missing = Some((count + 1, since));
+            }
+            Way::Inward => seen.lacking += 1,
+        }
+    }
+
+    /// So many of those that were missing were brought there.
+    pub(super) fn brought(&self, way: Way, brought: usize) {
+        let (mut seen, brought) = (self.lock(), brought as u64);
+        match way {
+            Way::Outward => {
+                let left = seen.missing.map(|(count, since)| (count.saturating_sub(brought), since));
+                seen.missing = left.filter(|(count, _)| *count > 0);
+            }
+            Way::Inward => seen.lacking = seen.lacking.saturating_sub(brought),
+        }
+    }
+
+    /// What the other end should know of this link, which has counted so much before it began.
+    pub(super) fn report(&self, before: &LinkCounts) -> LinkReport {
+        let seen = self.lock();
+        let status = &seen.status;
+        let stored = status.counts.received.saturating_sub(before.received);
+        LinkReport {
+            round_trip: status.round_trip,
+            stored,
+            refused: status.counts.refused.saturating_sub(before.refused),
+            last: status.last_received.filter(|_| stored > 0).map(|passed| passed.id),
+            missing: seen.lacking,
+            problem: status.problem.clone(),
+            ..LinkReport::default()
+        }
+    }
+
+    /// The peer, which drives the link, has told how it does; `remark` is what we know of it ourselves.
+    pub(super) fn reported(&self, report: &LinkReport, remark: Option<String>) {
+        let now = self.clock.now();
+        let mut seen = self.lock();
+        if seen.reported.link != report.link {
+            seen.reported = LinkReport { link: report.link, ..LinkReport::default() };
+        }
+        let stored = report.stored.saturating_sub(seen.reported.stored);
+        let refused = report.refused.saturating_sub(seen.reported.refused);
+        let missing_since = seen.missing.map_or_else(Instant::now, |(_, since)| since);
+        seen.missing = (report.missing > 0).then_some((report.missing, missing_since));
+        if report.compared {
+            seen.waiting = None;
+        }
+        let status = &mut seen.status;
+        status.counts.sent += stored;
+        status.counts.refused_there += refused;
+        if let Some(id) = report.last.filter(|_| stored > 0) {
+            status.last_sent = Some(Passed { id, at: now });
+        }
+        if report.round_trip.is_some() {
+            (status.round_trip, status.answered) = (report.round_trip, Some(now));
+        }
+        let said = report.problem.as_deref().map(|problem| format!("the other host says: {}", brief(problem)));
+        seen.reported = report.clone();
+        drop(seen);
+        self.trouble(remark.or(said));
+    }
+
+    /// The peer has dialled anew, over a connection that counts its bytes there: a link of its own.
+    pub(super) fn begins(&self, traffic: Option<Arc<Traffic>>, problem: Option<String>) {
+        let mut seen = self.lock();
+        if let Some(old) = std::mem::replace(&mut seen.dialled_in, traffic) {
+            self.traffic.received.fetch_add(old.received.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.traffic.sent.fetch_add(old.sent.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        seen.status.since = self.clock.now();
+        seen.status.round_trip = None;
+        drop(seen);
+        self.connected(problem);
     }
 
     /// A message has arrived here while the peer is not there to take it.
@@ -207,6 +318,14 @@ impl LinkState {
         }
     }
 
+    /// A message was written to a peer that will not say what became of it.
+    pub(super) fn written(&self, id: MessageId) {
+        let passed = Passed { id, at: self.clock.now() };
+        let mut seen = self.lock();
+        seen.status.counts.unconfirmed += 1;
+        seen.status.last_sent = Some(passed);
+    }
+
     /// Records that brought something new.
     pub(super) fn merged(&self, count: u64) {
         self.lock().status.counts.records += count;
@@ -215,6 +334,11 @@ impl LinkState {
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a peer says is shown to people: not too much of it, and nothing that a terminal would act on.
+pub(super) fn brief(text: &str) -> String {
+    text.chars().take(300).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// A message that is on its way.
@@ -275,6 +399,41 @@ mod tests {
         assert!(link.view().lag.is_some());
         link.waits_no_more();
         assert_eq!((link.view().queued, link.view().lag), (0, None));
+    }
+
+    #[test]
+    fn what_a_comparison_found_and_did_not_bring_waits_for_the_peer() {
+        let link = link();
+        link.missing(Way::Outward, 3);
+        link.brought(Way::Outward, 1);
+        assert_eq!(link.view().queued, 2);
+        link.lost("gone".into());
+        assert_eq!((link.view().queued, link.view().lag.is_some()), (2, true));
+    }
+
+    #[test]
+    fn what_the_driving_end_reports_is_counted_once_and_goes_on_over_a_new_link() {
+        let link = link();
+        link.begins(None, None);
+        let report = |number: u64, stored: u64| LinkReport {
+            link: number,
+            stored,
+            last: Some(MessageId::MIN),
+            round_trip: Some(Duration::from_millis(3)),
+            ..LinkReport::default()
+        };
+        for (number, stored, sum) in [(1, 0, 0), (1, 2, 2), (1, 2, 2), (1, 5, 5), (2, 1, 6), (2, 1, 6)] {
+            link.reported(&report(number, stored), None);
+            assert_eq!(link.view().counts.sent, sum);
+        }
+        assert_eq!(link.view().round_trip, Some(Duration::from_millis(3)));
+        assert!(link.view().answered.is_some() && link.view().last_sent.is_some());
+        link.waits();
+        link.reported(&LinkReport { missing: 4, ..report(2, 1) }, None);
+        assert_eq!(link.view().queued, 4);
+        let told = LinkReport { compared: true, problem: Some("full\ndisk".into()), ..report(2, 1) };
+        link.reported(&told, None);
+        assert_eq!((link.view().queued, link.view().problem.unwrap().as_str()), (0, "the other host says: full?disk"));
     }
 
     #[test]

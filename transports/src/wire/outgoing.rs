@@ -40,6 +40,7 @@ fn spelled_out(request: &Request) -> Option<(Operation, Map<String, Value>)> {
             put(&mut fields, "version", json!(hello.version));
             put(&mut fields, "protocol", json!(hello.protocol));
             put(&mut fields, "node", json!(hello.node));
+            put(&mut fields, "link", json!(hello.link));
             Operation::Hello
         }
         Request::Send(send) => {
@@ -198,8 +199,8 @@ fn since(since: &Since) -> String {
 mod tests {
     use fmail_api::{
         Cursor, DigestRequest, Draft, FetchRequest, Fingerprint, GcRequest, Held, HelloRequest, ImportManyRequest,
-        ImportRequest, InboxRequest, LogRequest, MessageId, Node, NodeId, Place, Profile, RecordKey, RecordsRequest,
-        RegisterRequest, RelayRequest, SharedRecord, StatusRequest, Stretch, WatchRequest, WhoRequest,
+        ImportRequest, InboxRequest, LinkReport, LogRequest, MessageId, Node, NodeId, Place, Profile, RecordKey,
+        RecordsRequest, RegisterRequest, RelayRequest, SharedRecord, StatusRequest, Stretch, WatchRequest, WhoRequest,
     };
 
     use super::super::parse;
@@ -227,13 +228,14 @@ mod tests {
         };
         let target = Some("@alice".parse().unwrap());
         let node = Node { id: NodeId::new(1), run: NodeId::new(2), host: "h".into() };
+        let link = Some(LinkReport { link: 7, stored: 3, compared: true, ..LinkReport::default() });
         let message = Draft::new("alice".parse().unwrap(), "task".parse().unwrap(), json!({"n": 1.50}))
             .into_message(MessageId::MIN, "2026-01-10T15:30:00Z".parse().unwrap());
         let place = Place::of(&message);
         let stretch = Stretch { from: Some(place), to: None };
         let held = Held { stretch, count: 3, fingerprint: Fingerprint::of_place(&place) };
         let requests = [
-            Request::Hello(HelloRequest { version: Some("1".into()), protocol: Some(1), node: Some(node) }),
+            Request::Hello(HelloRequest { version: Some("1".into()), protocol: Some(1), node: Some(node), link }),
             Request::Send(Box::new(SendRequest::new("task".parse().unwrap(), Value::Null))),
             Request::Send(Box::new(full)),
             Request::Watch(WatchRequest { target: target.clone(), since: since("a:1"), allow_other_dm: false }),

@@ -160,6 +160,7 @@ fn hello(mut fields: Fields) -> Result<Request> {
         version: fields.text("version")?,
         protocol: fields.optional("protocol")?,
         node: fields.optional("node")?,
+        link: fields.optional("link")?,
     }))
 }
 

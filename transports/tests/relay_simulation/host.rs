@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fmail_api::{
     Client, Clock, Context, DEFAULT_MAX_MESSAGE_BYTES, Event, Expect, Message, MessageId, Node, NodeId, Place, Query,
-    REPLY_HASH, Record, RecordKey, Request, Store, Timestamp,
+    REPLY_HASH, REPLY_ORIGIN, Record, RecordKey, Request, Store, Timestamp,
 };
 use fmail_backends::MemoryStore;
 use fmail_core::Operations;
@@ -127,7 +127,8 @@ impl Host {
         let by_birth: BTreeMap<(MessageId, String), Place> =
             held.iter().map(|(place, _)| ((place.origin, place.hash.to_string()), *place)).collect();
         let answered = |(place, message): &(Place, Message)| {
-            let reply_to = message.reply_to?;
+            let aside = || message.extra.get(REPLY_ORIGIN)?.as_str()?.parse().ok();
+            let reply_to = message.reply_to.or_else(aside)?;
             let answered = match message.extra.get(REPLY_HASH).and_then(Value::as_str) {
                 // What it answers was not here when it came; it is known by the id of its birth.
                 Some(hash) => by_birth.get(&(reply_to, hash.to_string())),

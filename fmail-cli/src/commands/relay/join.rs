@@ -120,10 +120,17 @@ fn reach(place: &Place, pairing: &Pairing) -> Result<Reached> {
         principal: Principal::Anonymous,
         ..Context::local(agent)
     };
+    let mut problem = None;
     for one in found {
         let began = Instant::now();
         let endpoint = TcpEndpoint { token: token.clone(), tls: client.clone(), patience, ..one.into() };
-        let Some(mut conversation) = Conversation::open(&Endpoint::Tcp(endpoint)) else { continue };
+        let mut conversation = match Conversation::connect(&Endpoint::Tcp(endpoint)) {
+            Ok(conversation) => conversation,
+            Err(error) => {
+                problem = Some(error);
+                continue;
+            }
+        };
         // Longer than a connection: the other host may be busy, and has to prove something.
         let greeted =
             conversation.wait(patience.max(Duration::from_secs(5))).and_then(|()| conversation.hello(&context));
@@ -133,8 +140,47 @@ fn reach(place: &Place, pairing: &Pairing) -> Result<Reached> {
             Err(Failure::Lost(error)) => Err(unreached(error.message())),
         };
     }
-    Err(unreached(&format!("nobody answers within {} ms", patience.as_millis()))
-        .help("it is dialled again and again; see that forged runs there, and that no firewall is in between"))
+    let (why, help) = unanswered(problem, address.port, patience);
+    Err(unreached(&why).help(help))
+}
+
+/// Why nobody was reached, and what to do about it.
+fn unanswered(problem: Option<io::Error>, port: u16, patience: Duration) -> (String, String) {
+    match problem {
+        Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => (
+            "the connection was refused: that machine is there, and nothing listens on the port".into(),
+            format!(
+                "it is dialled again and again; start forged in the project there (within a second it listens on port \
+                 {port} as invited), or revoke this and invite with the right --address"
+            ),
+        ),
+        Some(error) if error.kind() != io::ErrorKind::TimedOut && error.kind() != io::ErrorKind::WouldBlock => (
+            error.to_string(),
+            "it is dialled again and again; see that the address is right and that this machine has a way there".into(),
+        ),
+        _ => (
+            format!("nobody answers within {} ms", patience.as_millis()),
+            "it is dialled again and again; see that forged runs there, and that no firewall is in between".into(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_connection_is_told_from_silence() {
+        let time = Duration::from_secs(2);
+        let why = |kind: io::ErrorKind| unanswered(Some(kind.into()), 7465, time);
+        let (refused, help) = why(io::ErrorKind::ConnectionRefused);
+        assert!(
+            refused.contains("refused") && help.contains("start forged") && help.contains("7465"),
+            "{refused} {help}"
+        );
+        assert!(why(io::ErrorKind::TimedOut).0.contains("within 2000 ms"));
+        assert!(!why(io::ErrorKind::HostUnreachable).0.contains("within"));
+    }
 }
 
 fn show(pairing: &Pairing, invitation: &Invitation, reached: &Result<Reached>, served: bool, json: bool) -> Outcome {

@@ -31,6 +31,9 @@ impl Status {
         output.flush()?;
         if !self.json {
             view.notes.iter().for_each(|text| note(text));
+            if let Some(strangers) = &view.strangers {
+                note(&table::strangers(strangers, now()));
+            }
             if links().next().is_none() {
                 without_links(&view);
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fmail_api::{LinkCounts, LinkStatus, Passed, RelayView, Timestamp};
+use fmail_api::{LinkCounts, LinkStatus, Passed, RelayView, Strangers, Timestamp};
 
 use crate::render::{ago, on_one_line};
 use crate::table;
@@ -25,6 +25,16 @@ pub(super) fn lines(view: &RelayView, now: Timestamp) -> Vec<String> {
     lines
 }
 
+/// Who else has called, and was turned away.
+pub(super) fn strangers(strangers: &Strangers, now: Timestamp) -> String {
+    let callers = match strangers.count {
+        1 => "1 caller was turned away".to_string(),
+        count => format!("{count} callers were turned away, the last one"),
+    };
+    let (address, reason) = (on_one_line(&strangers.address), on_one_line(&strangers.reason));
+    format!("{callers} {}, from {address}: {reason}", ago(now.since(strangers.at)))
+}
+
 fn row(link: &LinkStatus, now: Timestamp) -> [String; 8] {
     let host = link.node.as_ref().map(|node| on_one_line(&node.host)).filter(|host| *host != link.peer);
     let peer = on_one_line(&link.peer);
@@ -33,8 +43,13 @@ fn row(link: &LinkStatus, now: Timestamp) -> [String; 8] {
         if link.connected { "up" } else { "down" }.to_string(),
         ago(now.since(link.since)),
         passed(link.counts.received, link.last_received, now),
-        passed(link.counts.sent, link.last_sent, now),
+        match link.counts.unconfirmed {
+            0 => passed(link.counts.sent, link.last_sent, now),
+            written => format!("{} unconfirmed", passed(written, link.last_sent, now)),
+        },
         match link.lag {
+            // Nobody says what such a peer has.
+            _ if link.plain && link.incoming => "?".to_string(),
             Some(lag) if link.queued > 0 => format!("{} (for {})", link.queued, brief(lag)),
             _ => link.queued.to_string(),
         },
@@ -120,5 +135,23 @@ mod tests {
             assert!(parts.iter().all(|part| lines[line].contains(part)), "{}", lines[line]);
         }
         assert!(super::lines(&RelayView::default(), now).is_empty());
+    }
+
+    #[test]
+    fn what_was_only_written_is_told_from_what_was_stored() {
+        let now: Timestamp = "2026-01-10T15:30:00Z".parse().unwrap();
+        let mut link = LinkStatus::new("old", now);
+        (link.incoming, link.plain, link.counts.unconfirmed) = (true, true, 7);
+        let row = row(&link, now);
+        assert_eq!((row[4].as_str(), row[5].as_str()), ("7 unconfirmed", "?"));
+    }
+
+    #[test]
+    fn callers_who_were_turned_away_are_one_line() {
+        let now: Timestamp = "2026-01-10T15:30:00Z".parse().unwrap();
+        let one = Strangers { count: 1, address: "10.0.0.7:5".into(), reason: "GET /\n".into(), at: now };
+        assert_eq!(strangers(&one, now), "1 caller was turned away now, from 10.0.0.7:5: GET /\\n");
+        let more = Strangers { count: 3, at: now.before(Duration::from_secs(9)), ..one };
+        assert!(strangers(&more, now).starts_with("3 callers were turned away, the last one 9s ago, from"));
     }
 }

@@ -90,6 +90,11 @@ impl Shared {
         listed
     }
 
+    /// Whether another host speaks as this one.
+    pub(crate) fn is_contested(&self) -> bool {
+        self.stamps.are_contested()
+    }
+
     /// How many records of other hosts are kept.
     pub(crate) fn of_others(&self) -> usize {
         self.sources.range(first("hosts")..).take_while(|(key, _)| key.is_under("hosts")).count()

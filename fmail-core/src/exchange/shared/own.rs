@@ -1,16 +1,25 @@
 //! The stamps of what a node says of itself.
 //!
 //! A stamp lies above that of everything that was said before about the same thing. They are not stored: after a start the
-//! first stamp follows from the content, and when another host turns out to have a later one, ours goes above it.
+//! first stamp follows from the content, and when another host turns out to have a later one, ours goes above it. That
+//! happens once or twice after a start. Where it goes on and on, another host has our id and does the same: then whoever
+//! spoke last is left the word, and an operator is told.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use fmail_api::{Fingerprint, RecordKey, Timestamp};
 
+/// So often we say again what another host says differently, as long as we have nothing new to say.
+const MOST_OUTBIDS: u32 = 8;
+
 /// The stamps of a node, by the names of what it says.
 #[derive(Default)]
-pub(crate) struct Stamps(HashMap<RecordKey, (Fingerprint, Timestamp)>);
+pub(crate) struct Stamps {
+    said: HashMap<RecordKey, (Fingerprint, Timestamp)>,
+    /// How often ours had to go above what we are to have said.
+    outbids: HashMap<RecordKey, u32>,
+}
 
 impl Stamps {
     /// The stamp of this content. `first` is the one that it has when nothing was said before.
@@ -21,7 +30,7 @@ impl Stamps {
         first: Timestamp,
         now: Timestamp,
     ) -> Timestamp {
-        let known = self.0.entry(key.clone()).or_insert((content, first));
+        let known = self.said.entry(key.clone()).or_insert((content, first));
         if known.0 != content {
             *known = (content, above(known.1).max(now));
         }
@@ -30,24 +39,33 @@ impl Stamps {
 
     /// What was said last.
     pub(super) fn content(&self, key: &RecordKey) -> Option<Fingerprint> {
-        self.0.get(key).map(|(content, _)| *content)
+        self.said.get(key).map(|(content, _)| *content)
     }
 
     /// Whether we have said something else since.
     pub(super) fn is_overtaken(&self, key: &RecordKey, stamp: Timestamp) -> bool {
-        self.0.get(key).is_some_and(|(_, last)| stamp < *last)
+        self.said.get(key).is_some_and(|(_, last)| stamp < *last)
     }
 
     /// Hears from another host what we are to have said. If that was something else, and not before what we say, ours gets
     /// a later stamp. Whether anything changed.
     pub(super) fn hear(&mut self, key: &RecordKey, content: Fingerprint, stamp: Timestamp) -> bool {
-        let Some(known) = self.0.get_mut(key) else { return false };
+        let Some(known) = self.said.get_mut(key) else { return false };
         let later = match known.0 == content {
             true => known.1.max(stamp),
-            false if stamp >= known.1 => above(stamp),
+            false if stamp >= known.1 => {
+                let outbids = self.outbids.entry(key.clone()).or_default();
+                *outbids += 1;
+                if *outbids > MOST_OUTBIDS { known.1 } else { above(stamp) }
+            }
             false => known.1,
         };
         std::mem::replace(&mut known.1, later) != later
+    }
+
+    /// Whether another host speaks as this one.
+    pub(super) fn are_contested(&self) -> bool {
+        self.outbids.values().any(|outbids| *outbids > MOST_OUTBIDS)
     }
 }
 

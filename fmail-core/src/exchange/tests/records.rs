@@ -66,7 +66,7 @@ impl Host {
         }
     }
 
-    fn mark(&self, agent: &str, mark: Mark, id: MessageId) {
+    pub(super) fn mark(&self, agent: &str, mark: Mark, id: MessageId) {
         let request = MarkRequest { mark, ids: vec![id.to_string()], bulk: None, token: None, dry_run: false };
         match self.call(agent, Request::Mark(request)).unwrap().head {
             Response::Marked(marked) => assert!(marked.iter().all(|one| one.error.is_none()), "{marked:?}"),
@@ -287,6 +287,64 @@ fn what_was_buried_and_not_removed_is_removed_by_the_next_look() {
     one.places();
     let log = one.call("bob", Request::Log(fmail_api::LogRequest::default())).unwrap();
     assert_eq!(crate::testing::bodies(&crate::testing::take(log, usize::MAX)), ["public"]);
+}
+
+#[test]
+fn two_hosts_with_one_copied_id_do_not_outbid_each_other_for_ever_and_it_is_told() {
+    // The same node, and two runs of it with stores of their own.
+    let (one, mut two) = (host(1), host(1));
+    two.run = NodeId::new(2);
+    for (host, text) in [(&one, "one"), (&two, "two")] {
+        host.send("alice", "task", "x");
+        let change = Some(StatusChange::Set(text.into()));
+        host.call("alice", Request::Status(StatusRequest { change })).unwrap();
+    }
+    assert!(one.operations.remarks().is_empty());
+    let mut rounds = 0;
+    loop {
+        let before = (one.total(), two.total());
+        trade(&one, &two);
+        if (one.total(), two.total()) == before {
+            break;
+        }
+        rounds += 1;
+        assert!(rounds < 40, "they go on and on");
+    }
+    let remarks = [one.operations.remarks(), two.operations.remarks()].concat();
+    assert!(remarks.iter().any(|text| text.contains("same node id")), "{remarks:?}");
+    // Each of them still knows about itself.
+    for (host, text) in [(&one, "one"), (&two, "two")] {
+        assert_eq!(host.who()[0].status.as_deref(), Some(text));
+    }
+}
+
+/// A message that got another id here and was deleted leaves that id, with what its recipient did, to nobody.
+#[test]
+fn an_id_that_a_deleted_message_was_given_here_is_not_given_to_a_message_that_was_born_with_it() {
+    let (one, two, three) = (host(1), host(2), host(3));
+    one.send("alice", "@bob", "ours");
+    let theirs = two.send("alice", "@bob", "theirs").message;
+    let fmail_api::Imported::Relocated(given) = one.import(&theirs, two.run) else { panic!("the ids collide") };
+    one.mark("bob", Mark::Deleted, given);
+    assert_eq!(one.places().len(), 1);
+    // Somewhere else a message was born with the id that the deleted one had here.
+    let newcomer = fmail_api::Message { id: given, body: "nobody deleted this".into(), ..theirs };
+    one.import(&newcomer, three.run);
+    assert_eq!(one.places().len(), 2);
+    settle(&[&one, &three]);
+    settle(&[&one, &three]);
+    assert_eq!((one.places().len(), three.places().len()), (2, 2));
+    let unread = take(one.call("bob", Request::Inbox(fmail_api::InboxRequest::default())).unwrap());
+    assert_eq!(unread, ["ours", "nobody deleted this"]);
+}
+
+fn take(reply: fmail_api::Reply) -> Vec<String> {
+    futures::executor::block_on_stream(reply.events.unwrap())
+        .filter_map(|event| match event.unwrap() {
+            fmail_api::Event::Mail(mail) => Some(mail.message.body.as_str().unwrap().to_string()),
+            _ => None,
+        })
+        .collect()
 }
 
 #[test]

@@ -73,6 +73,8 @@ pub(super) struct Taken {
     /// What was not granted, in words. What another host holds is granted all the same: between hosts conflicts are shown,
     /// not prevented.
     refused: Option<String>,
+    /// What was granted here and is held on another host too, in words.
+    elsewhere: Option<String>,
 }
 
 impl Reservation<'_> {
@@ -97,8 +99,9 @@ impl Reservation<'_> {
         let holders = conflicts.iter().flat_map(|conflict| &conflict.holders).map(|lease| &lease.agent);
         let names = Directory::of(project, holders).await?;
         let is_granted = |conflict: &&LeaseConflict| granted.iter().any(|lease| lease.pattern == conflict.path);
-        let refused: Vec<&LeaseConflict> = conflicts.iter().filter(|conflict| !is_granted(conflict)).collect();
+        let (both, refused): (Vec<_>, Vec<_>) = conflicts.iter().partition(is_granted);
         Ok(Taken {
+            elsewhere: (!both.is_empty()).then(|| held_elsewhere(&both, &names)),
             granted: granted.iter().map(grant).collect(),
             refused: (!refused.is_empty()).then(|| sentence(&granted, &refused, &names)),
             conflicts: conflicts.iter().map(|conflict| in_the_way(conflict, &names)).collect(),
@@ -109,7 +112,9 @@ impl Reservation<'_> {
 impl Taken {
     /// What was granted and what was not.
     pub(super) fn fields(&self) -> Map<String, Value> {
-        rmcp::model::object(json!({"granted": self.granted, "conflicts": self.conflicts}))
+        let mut fields = rmcp::model::object(json!({"granted": self.granted, "conflicts": self.conflicts}));
+        fields.extend(self.elsewhere.as_ref().map(|sentence| ("warning".to_string(), sentence.as_str().into())));
+        fields
     }
 
     /// That somebody is in the way, if anybody is.
@@ -164,13 +169,30 @@ fn in_the_way(conflict: &LeaseConflict, names: &Directory) -> Value {
     row
 }
 
-fn sentence(granted: &[Lease], refused: &[&LeaseConflict], names: &Directory) -> String {
-    let held = refused.iter().map(|conflict| {
+/// Who holds what is held, on which host and until when.
+fn held(conflicts: &[&LeaseConflict], names: &Directory) -> String {
+    let held = conflicts.iter().map(|conflict| {
         let holders = conflict.holders.iter().map(|lease| {
-            format!("{} holds '{}' until {}", names.shown(&lease.agent), shown(&lease.pattern), ids::time(lease.until))
+            // A lease of this host's own may say where its agent is; only one of another host has that host's id.
+            let on = lease.host.as_deref().filter(|_| lease.extra.contains_key("node"));
+            let on = on.map(|host| format!(" on host {}", shown(host))).unwrap_or_default();
+            let (agent, until) = (names.shown(&lease.agent), ids::time(lease.until));
+            format!("{agent}{on} holds '{}' until {until}", shown(&lease.pattern))
         });
         format!("'{}' ({})", shown(&conflict.path), holders.collect::<Vec<_>>().join("; "))
     });
+    held.collect::<Vec<_>>().join(", ")
+}
+
+fn held_elsewhere(conflicts: &[&LeaseConflict], names: &Directory) -> String {
+    format!(
+        "Granted here, and held on another host too: {}. Do not edit these before you have asked the holder; release them, \
+         or go ahead only if both of you know.",
+        held(conflicts, names)
+    )
+}
+
+fn sentence(granted: &[Lease], refused: &[&LeaseConflict], names: &Directory) -> String {
     let got: Vec<String> = granted.iter().map(|lease| format!("'{}'", shown(&lease.pattern))).collect();
     let got = match got.is_empty() {
         true => "Nothing was granted.".to_string(),
@@ -178,6 +200,6 @@ fn sentence(granted: &[Lease], refused: &[&LeaseConflict], names: &Directory) ->
     };
     format!(
         "FILE_RESERVATION_CONFLICT: not granted: {}. {got} Wait, ask the holder, or choose other paths.",
-        held.collect::<Vec<_>>().join(", ")
+        held(refused, names)
     )
 }

@@ -137,5 +137,9 @@ fn what_another_host_holds_is_granted_and_shown() {
         let taken = client.call("file_reservation_paths", reserve("GreenDog", json!(["src/app.py"]), alone));
         assert_eq!(taken["granted"][0]["path_pattern"], "src/app.py");
         assert_eq!(taken["conflicts"][0]["holders"][0]["agent"], "eve");
+        let warning = taken["warning"].as_str().unwrap();
+        for part in ["Granted here", "eve on host elsewhere holds 'src/**' until ", "asked the holder"] {
+            assert!(warning.contains(part), "{warning}");
+        }
     });
 }

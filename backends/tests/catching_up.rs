@@ -78,3 +78,56 @@ fn a_damaged_index_is_made_anew_before_anything_is_delivered() {
     std::os::unix::fs::FileExt::write_all_at(&file, &bytes[place..=place], place as u64).unwrap();
     assert_eq!(ids(&arrivals(&project.store())), expected);
 }
+
+#[test]
+fn from_the_newest_on_it_is_the_same_turned_around_also_what_is_out_of_order() {
+    let project = project();
+    let store = project.store();
+    assert_eq!(all(&store).len(), MANY);
+    // Found after the index was built: older than everything, among the others, and so far ahead that it is planted.
+    for (id, topic) in [
+        ("20250101-000000-0001", "task"),
+        ("20260110-151000-9999", "docs"),
+        ("20260110-151500-9999", "build"),
+        ("20990101-000000-0001", "build"),
+    ] {
+        let text =
+            format!(r#"{{"id":"{id}","from":"late","to":"{topic}","time":"2026-01-10T15:00:00Z","body":"late"}}"#);
+        std::fs::write(project.path(&format!("topics/{topic}/{id}.json")), text).unwrap();
+    }
+    let expected = ids(&all(&store));
+    assert_eq!(expected.len(), MANY + 4);
+    let cursor = {
+        let page = Query { limit: Some(1_000), ..by_arrival(Query::default()) };
+        block_on(store.scan(page)).unwrap().cursor
+    };
+    for query in [
+        Query::default(),
+        Query { from: Some("late".parse().unwrap()), ..Query::default() },
+        Query { since: Some(Since::Id(expected[700])), ..Query::default() },
+        Query { since: Some(Since::Cursor(cursor)), ..Query::default() },
+        Query { scope: Scope::Target("build".parse().unwrap()), ..Query::default() },
+    ] {
+        let mut turned = ids(&scan(&store, query.clone()));
+        assert!(!turned.is_empty(), "{query:?}");
+        turned.reverse();
+        let newest = Query { order: Order::Descending, ..query };
+        assert_eq!(ids(&scan(&store, newest.clone())), turned, "{newest:?}");
+    }
+}
+
+#[test]
+fn a_damaged_index_is_made_anew_before_a_message_from_the_newest_on_is_delivered() {
+    use std::os::unix::fs::FileExt;
+
+    let project = project();
+    let store = project.store();
+    let mut expected = ids(&all(&store));
+    expected.reverse();
+    // Far from the newest, so that the damage would be met only after thousands were delivered.
+    let index = std::fs::File::options().write(true).open(project.path("index")).unwrap();
+    let end = index.metadata().unwrap().len();
+    index.write_all_at(&[0xff; 16], end - 3_000 * 64).unwrap();
+    let newest = Query { order: Order::Descending, ..Query::default() };
+    assert_eq!(ids(&scan(&store, newest)), expected);
+}

@@ -178,6 +178,46 @@ fn check(project: &Project, store: Option<&FilesStore>, answers: &[Answer], cert
 }
 
 #[test]
+fn messages_of_one_caller_are_one_group_and_each_has_its_own_verdict() {
+    let project = two_messages();
+    let store = FilesStore::open(FilesOptions { max_message_bytes: 1_000, ..project.options() }).unwrap();
+    let again = Draft { key: Some("once".into()), ..draft("task", "group 5") };
+    let drafts = [five(), vec![draft("task", &"x".repeat(2_000)), again]].concat();
+    let answers = block_on(store.append_many(drafts));
+    assert_eq!(answers[5].as_ref().unwrap_err().kind(), ErrorKind::TooLarge);
+    let stored: Vec<&Message> = answers[..5].iter().map(|answer| &*answer.as_ref().unwrap().message).collect();
+    assert!(stored.is_sorted_by(|one, next| one.id < next.id));
+    assert!(stored.iter().enumerate().all(|(n, message)| message.body == format!("group {n}")));
+    let repeated = answers[6].as_ref().unwrap();
+    assert!(repeated.duplicate && repeated.message.id == stored[3].id);
+}
+
+#[test]
+fn callers_with_more_than_a_group_holds_get_all_their_answers_in_order() {
+    let project = two_messages();
+    let store = patient_store(&project, FaultFs::new(Fault::None));
+    let all: Vec<Vec<MessageId>> = thread::scope(|scope| {
+        let callers: Vec<_> = (0..4)
+            .map(|caller| {
+                let store = &store;
+                scope.spawn(move || {
+                    let drafts = (0..150).map(|n| draft("task", &format!("{caller}/{n}"))).collect();
+                    let answers = block_on(store.append_many(drafts));
+                    let stored = answers.into_iter().map(|answer| answer.unwrap().message).enumerate();
+                    let check = |(n, message): (usize, Arc<Message>)| {
+                        assert_eq!(message.body, format!("{caller}/{n}"));
+                        message.id
+                    };
+                    stored.map(check).collect()
+                })
+            })
+            .collect();
+        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+    });
+    assert!(all.iter().all(|ids| ids.len() == 150 && ids.is_sorted_by(|one, next| one < next)));
+}
+
+#[test]
 fn a_group_takes_one_lock_and_syncs_each_directory_once() {
     let steps = steps_of_five();
     let count = |operation: &str| steps.iter().filter(|step| step.operation == operation).count();

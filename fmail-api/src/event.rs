@@ -4,24 +4,37 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use futures::stream::BoxStream;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Mail, Message, MessageId, Nudge, RecordKey, Removed, Result, Target};
 
 /// A place in the order of arrival of one store. Opaque: only the store that made it can read it.
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Cursor(String);
+///
+/// Shared: every watcher of a daemon gets the cursor of every message.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Cursor(Arc<str>);
 
 impl Cursor {
     /// A cursor in the store's own form.
     pub fn new(text: impl Into<String>) -> Self {
-        Cursor(text.into())
+        Cursor(text.into().into())
     }
 
     /// The store's own form.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Serialize for Cursor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cursor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Cursor::new)
     }
 }
 
@@ -38,19 +51,48 @@ pub struct Delivery {
     pub message: Arc<Message>,
     /// A watch that starts here continues right behind this message.
     pub cursor: Cursor,
-    line: Arc<OnceLock<String>>,
+    encoded: Arc<OnceLock<Encoded>>,
 }
+
+/// A delivery as JSON.
+#[derive(Debug)]
+struct Encoded {
+    text: String,
+    /// Where in the text the message ends.
+    end: usize,
+}
+
+/// What stands before the message.
+const BEFORE: &str = "{\"msg\":";
 
 impl Delivery {
     /// A message and the place behind it.
     pub fn new(message: Arc<Message>, cursor: Cursor) -> Self {
-        Delivery { message, cursor, line: Arc::default() }
+        Delivery { message, cursor, encoded: Arc::default() }
     }
 
-    /// The compact JSON of the message, made once for all clones of this delivery: a daemon gives the same bytes to
-    /// every watcher.
+    /// The compact JSON of the message.
     pub fn line(&self) -> &str {
-        self.line.get_or_init(|| self.message.to_line())
+        let encoded = self.encoded();
+        &encoded.text[BEFORE.len()..encoded.end]
+    }
+
+    /// The JSON of the delivery without its closing brace, `{"msg":…,"cursor":…`: who passes it on has something to add.
+    pub fn open_object(&self) -> &str {
+        &self.encoded().text
+    }
+
+    /// Made once for all clones of this delivery: a daemon gives the same bytes to every watcher.
+    fn encoded(&self) -> &Encoded {
+        self.encoded.get_or_init(|| {
+            let mut text = String::from(BEFORE);
+            text.push_str(&self.message.to_line());
+            let end = text.len();
+            text.push_str(",\"cursor\":");
+            // A text always has a JSON form.
+            text.push_str(&serde_json::to_string(&self.cursor).unwrap_or_default());
+            Encoded { text, end }
+        })
     }
 }
 

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize, de, ser::SerializeMap};
 use serde_json::{Map, Value};
 
-use crate::{AgentName, ContentHash, Error, MessageId, Priority, Result, Tag, Target, Timestamp, canonical_tags};
+use crate::{
+    AgentName, ContentHash, Error, MessageId, Priority, Result, Scope, Tag, Target, Timestamp, canonical_tags,
+};
 
 /// A stored message. It never changes.
 ///
@@ -156,6 +158,12 @@ impl Message {
             }
         }
         targets
+    }
+
+    /// Whether one of its targets belongs to the scope. Asked for every message by every watcher, so nothing is listed.
+    pub fn stands_in(&self, scope: &Scope) -> bool {
+        let others = self.more.recipients.iter().chain(&self.more.cc);
+        std::iter::once(&self.to).chain(others).any(|target| scope.contains(target))
     }
 
     /// By what other hosts recognise the message.

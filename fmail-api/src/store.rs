@@ -90,6 +90,18 @@ pub trait Store: Send + Sync {
     /// Stores a message (A1 to A11).
     async fn append(&self, draft: Draft) -> Result<Appended>;
 
+    /// Stores messages as if each were appended, in this order, and says of each what became of it. One that fails fails
+    /// alone. A store that has nothing to gain from getting them together leaves this as it is.
+    async fn append_many(&self, drafts: Vec<Draft>) -> Vec<Result<Appended>> {
+        join_all(drafts.into_iter().map(|draft| self.append(draft))).await
+    }
+
+    /// How many messages a daemon should put together into one [`Store::append_many`] when they come at the same time. One
+    /// means that it should ask for each by itself, and for many at a time.
+    fn appends_together(&self) -> usize {
+        1
+    }
+
     /// Stores a message that another host or store has given its id (I1 to I4).
     async fn import(&self, message: Message) -> Result<Imported>;
 

@@ -244,8 +244,11 @@ pub(crate) fn command_for(args: &[OsString]) -> clap::Command {
     if help { command() } else { Fmail::command() }
 }
 
-/// The commands that agents run all the time, and what gives each its arguments.
-const COMMON: [(&str, fn(clap::Command) -> clap::Command); 11] = [
+/// Gives a command its arguments.
+type WithArguments = fn(clap::Command) -> clap::Command;
+
+/// The commands that agents run all the time.
+const COMMON: [(&str, WithArguments); 11] = [
     ("send", send::Send::augment_args),
     ("log", log::Log::augment_args),
     ("watch", watch::Watch::augment_args),

@@ -12,6 +12,9 @@ use futures::{Stream, StreamExt};
 /// A session that has not taken so many nudges is not listening.
 const WAITING: usize = 16;
 
+/// After so many events of its stream a session is looked at for nudges.
+const LOOK_AFTER: usize = 64;
+
 /// The sessions that can be nudged.
 #[derive(Default)]
 pub(crate) struct Nudges {
@@ -33,7 +36,7 @@ impl Nudges {
         sessions.next += 1;
         sessions.by_agent.entry(agent.clone()).or_default().insert(number, sender);
         drop(sessions);
-        Nudged { events, nudges, ended: false, agent: agent.clone(), number, all: self.clone() }.boxed()
+        Nudged { events, nudges, ended: false, passed: 0, agent: agent.clone(), number, all: self.clone() }.boxed()
     }
 
     /// Gives the nudge to every session of the agent; how many took it.
@@ -52,6 +55,8 @@ struct Nudged {
     events: EventStream,
     nudges: Receiver<Nudge>,
     ended: bool,
+    /// How many events were passed on since a nudge was looked for.
+    passed: usize,
     agent: AgentName,
     number: u64,
     all: Arc<Nudges>,
@@ -64,11 +69,21 @@ impl Stream for Nudged {
         if self.ended {
             return Poll::Ready(None);
         }
-        if let Poll::Ready(Some(nudge)) = self.nudges.poll_next_unpin(context) {
+        // Nudges are rare, and to look for one costs as much as to pass a message on. So they are looked for when there is
+        // nothing else, and often enough that a busy stream cannot hold one up.
+        self.passed = (self.passed + 1) % LOOK_AFTER;
+        let looked = self.passed == 0;
+        if looked && let Poll::Ready(Some(nudge)) = self.nudges.poll_next_unpin(context) {
             return Poll::Ready(Some(Ok(Event::Nudge(nudge))));
         }
         let event = self.events.poll_next_unpin(context);
         self.ended = matches!(event, Poll::Ready(None));
+        if event.is_pending()
+            && !looked
+            && let Poll::Ready(Some(nudge)) = self.nudges.poll_next_unpin(context)
+        {
+            return Poll::Ready(Some(Ok(Event::Nudge(nudge))));
+        }
         event
     }
 }
@@ -108,6 +123,17 @@ mod tests {
         }
         drop(sessions);
         assert_eq!(nudges.give(&bob, &nudge("gone")), 0);
+    }
+
+    #[test]
+    fn a_stream_that_never_rests_holds_up_no_nudge() {
+        let nudges = Arc::new(Nudges::default());
+        let bob = "bob".parse().unwrap();
+        let busy = stream::repeat_with(|| Ok(Event::Progress(fmail_api::Cursor::new("x"))));
+        let mut session = nudges.with(&bob, busy.boxed());
+        nudges.give(&bob, &nudge("wake up"));
+        let events: Vec<_> = block_on(session.by_ref().take(LOOK_AFTER + 1).collect());
+        assert!(events.iter().any(|event| matches!(event, Ok(Event::Nudge(_)))));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::found::Guarded;
 use crate::presence::Presence;
 use crate::relay::Relaying;
+use crate::sends::Sends;
 use crate::underway::Underway;
 
 /// How many operations of a project run at a time. More would only wait for the same disk; and where that hangs, the other
@@ -40,6 +41,8 @@ pub struct Served {
     pub relaying: Relaying,
     relay_turns: Arc<Semaphore>,
     turns: Arc<Semaphore>,
+    /// Where sends are put together, if the store gains by it.
+    sends: Option<Arc<Sends>>,
     /// Held by every operation and every stream that is under way.
     busy: Arc<()>,
     /// The directory that was opened, for a project whose loss does not end the daemon.
@@ -49,8 +52,10 @@ pub struct Served {
 impl Served {
     /// The operations of a project.
     pub fn new(operations: Operations, project: Project, id: String, store: String, relaying: Relaying) -> Self {
+        let operations = Arc::new(operations);
         Served {
-            operations: Arc::new(operations),
+            sends: Sends::new(&operations),
+            operations,
             presence: Arc::new(Presence::default()),
             project,
             project_id: id,
@@ -184,6 +189,14 @@ impl Client for Served {
         if let Request::Hello(hello) = &request {
             self.relaying.neighbours.greeted(hello);
         }
+        let request = match (request, &self.sends) {
+            (Request::Send(send), Some(sends)) => {
+                let (context, busy) = (context.clone(), self.busy.clone());
+                let sent = sends.send(context, *send, busy, self.guarded.as_ref()).await?;
+                return Ok(Reply::new(Response::Sent(Box::new(sent))));
+            }
+            (request, _) => request,
+        };
         let about = About::of(&request);
         // What the daemon does for all agents makes none of them present.
         let watches = matches!(request, Request::Watch(_)) && !context.overview;

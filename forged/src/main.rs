@@ -15,6 +15,7 @@ mod plugins;
 mod presence;
 mod project;
 mod relay;
+mod sends;
 mod serve;
 mod tcp;
 mod underway;

@@ -83,7 +83,7 @@ where
                 Line::CutOff | Line::End => return Ok(None),
             };
             match said {
-                Said::Answer(line) => writer.write(line).await?,
+                Said::Answer(line) => writer.write(&line).await?,
                 Said::Proved(admitted) => return Ok(Some(*admitted)),
             }
         }
@@ -97,7 +97,7 @@ where
         Ok(admitted) => admitted,
         Err(_) => {
             let error = Error::new(ErrorKind::Denied, format!("the token was not proved within {} s", time.as_secs()));
-            writer.write(wire::failure(&error, None)).await?;
+            writer.write(&wire::failure(&error, None)).await?;
             Ok(None)
         }
     }

@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fmail_api::{Client, Context, Error, ErrorKind, EventStream, Principal, Reply, Request, Response, Result};
+use futures::future::BoxFuture;
+use futures::stream::FuturesOrdered;
 use futures::{FutureExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::admission::{Admission, Admitted, Keyring, admit};
+use crate::lines_out::{Lines, Said};
 use crate::wire::{self, Form, Incoming, Line, LineReader, ReqId, Style};
 use crate::writer::Writer;
 
@@ -35,16 +38,13 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             line_bytes: 3 * fmail_api::DEFAULT_MAX_MESSAGE_BYTES + 64 * 1024,
-            requests: 64,
+            requests: 256,
             ping_after: Duration::from_secs(5),
             write_timeout: Duration::from_secs(30),
             opening: Duration::from_secs(10),
         }
     }
 }
-
-/// How much of a stream is put together before it is written.
-const WRITE_BYTES: usize = 64 * 1024;
 
 /// How many bytes of requests one connection has under way at most, after `hello`.
 const UNDER_WAY: usize = 16 * 1024 * 1024;
@@ -190,40 +190,21 @@ where
         // A line of any length is read; many long ones wait for each other.
         let most = UNDER_WAY.max(self.peer.service.limits.line_bytes);
         let bytes = Arc::new(Semaphore::new(most));
-        let mut running: JoinSet<io::Result<()>> = JoinSet::new();
+        let mut running = Running { peer: self.peer.clone(), tasks: JoinSet::new(), sends: FuturesOrdered::new() };
         loop {
             // A peer that asks for more than it may waits: its lines stay where they are.
-            let place = tokio::select! {
-                place = places.clone().acquire_owned() => place,
-                Some(Ok(Err(error))) = running.join_next(), if !running.is_empty() => return Err(error),
-            };
-            let line = tokio::select! {
-                line = self.next_line(&mut shutdown) => line?,
-                Some(Ok(Err(error))) = running.join_next(), if !running.is_empty() => return Err(error),
-            };
-            let Some(line) = line else { break };
+            let place = running.meanwhile(places.clone().acquire_owned()).await?;
+            let Some(line) = running.meanwhile(self.next_line(&mut shutdown)).await?? else { break };
             let length = if let Line::Whole(line) = &line { line.len().min(most) } else { 0 };
-            let room = tokio::select! {
-                room = bytes.clone().acquire_many_owned(u32::try_from(length).unwrap_or(u32::MAX)) => room,
-                Some(Ok(Err(error))) = running.join_next(), if !running.is_empty() => return Err(error),
-            };
+            let length = u32::try_from(length).unwrap_or(u32::MAX);
+            let room = running.meanwhile(bytes.clone().acquire_many_owned(length)).await?;
             let Some(incoming) = self.peer.understood(line).await? else { break };
             let Some((req_id, call)) = self.peer.accepted(incoming).await? else { continue };
-            let peer = self.peer.clone();
-            running.spawn(async move {
-                let done = peer.run_and_answer(call, req_id.as_ref()).await;
-                drop((place, room));
-                done
-            });
+            running.begin(call, req_id, (place.ok(), room.ok()));
         }
         // The peer has nothing more to ask, or we have to end: what is under way is answered, and streams end.
         self.peer.done.send_replace(true);
-        while let Some(done) = running.join_next().await {
-            if let Ok(Err(error)) = done {
-                return Err(error);
-            }
-        }
-        Ok(())
+        running.finish().await
     }
 
     /// The next line; nothing when the program ends. What was received before that is still answered.
@@ -236,6 +217,88 @@ where
             line = self.lines.next() => line.map(Some),
             () = raised(shutdown) => Ok(self.lines.buffered()),
         }
+    }
+}
+
+/// What a request holds while it is under way: its place among the others, and the room of its line.
+type Held = (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>);
+
+/// What a peer has under way.
+struct Running<W> {
+    peer: Arc<Peer<W>>,
+    tasks: JoinSet<io::Result<()>>,
+    /// Sends are begun and answered in the order in which they came: whoever sends two messages means them in that order.
+    /// They need no task each, and answers that are there together go out together.
+    sends: FuturesOrdered<BoxFuture<'static, String>>,
+}
+
+impl<W: AsyncWrite + Unpin + Send + 'static> Running<W> {
+    /// Begins a request.
+    fn begin(&mut self, call: wire::Call, req_id: Option<ReqId>, held: Held) {
+        let peer = self.peer.clone();
+        if !matches!(call.request, Request::Send(_)) {
+            self.tasks.spawn(async move {
+                let done = peer.run_and_answer(call, req_id.as_ref()).await;
+                drop(held);
+                done
+            });
+            return;
+        }
+        let form = call.form;
+        let send = async move {
+            let line = match peer.run(call).await {
+                Ok(reply) => wire::answer(&reply.head, form, req_id.as_ref(), Style::Full),
+                Err(error) => wire::failure(&error, req_id.as_ref()),
+            };
+            drop(held);
+            line
+        };
+        self.sends.push_back(send.boxed());
+    }
+
+    /// Waits for something else, and meanwhile goes on with what is under way.
+    async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> io::Result<T> {
+        tokio::pin!(other);
+        loop {
+            let lines = tokio::select! {
+                biased;
+                done = &mut other => return Ok(done),
+                lines = self.answers() => lines?,
+            };
+            // Outside of what may be given up: half a line would be the end of the connection.
+            self.peer.writer.write(&lines).await?;
+        }
+    }
+
+    /// The answers to sends that are there, at least one; an error when the peer cannot be told any more. Dropping the future
+    /// loses none.
+    async fn answers(&mut self) -> io::Result<String> {
+        loop {
+            tokio::select! {
+                Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => done.unwrap_or(Ok(()))?,
+                Some(mut lines) = self.sends.next(), if !self.sends.is_empty() => {
+                    while let Some(Some(line)) = self.sends.next().now_or_never() {
+                        lines.push_str(&line);
+                    }
+                    return Ok(lines);
+                }
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Answers all that is under way.
+    async fn finish(mut self) -> io::Result<()> {
+        while !self.sends.is_empty() {
+            let lines = self.answers().await?;
+            self.peer.writer.write(&lines).await?;
+        }
+        while let Some(done) = self.tasks.join_next().await {
+            if let Ok(Err(error)) = done {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -330,48 +393,52 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
         endless: bool,
     ) -> io::Result<()> {
         let (mut shutdown, mut done) = (self.service.shutdown.clone(), self.done.subscribe());
+        let is_ending = shutdown.clone();
+        // Kept over the whole stream: a stream that has much to say is not to set a clock for every line of it.
+        let (ending, over) = (raised(&mut shutdown), raised(&mut done));
+        tokio::pin!(ending, over);
+        let ping_after = self.service.limits.ping_after;
+        let mut quiet = Box::pin(sleep(ping_after));
+        let mut wrote = Instant::now();
         loop {
-            let first = tokio::select! {
+            let mut lines = Lines::begin();
+            let said = tokio::select! {
                 biased;
-                event = events.next() => event,
-                () = raised(&mut shutdown) => Some(Err(ending())),
-                () = raised(&mut done), if endless => return Ok(()),
-                () = sleep(self.service.limits.ping_after) => {
-                    self.writer.write(wire::ping(req_id, style)).await?;
+                said = lines.collect(&mut events, req_id, style) => said,
+                () = &mut ending => Said::Failed(ending_error()),
+                () = &mut over, if endless => return Ok(()),
+                () = &mut quiet => {
+                    // The clock was set for the last line that it knows of.
+                    let due = wrote + ping_after;
+                    if due <= Instant::now() {
+                        self.writer.write(&wire::ping(req_id, style)).await?;
+                        wrote = Instant::now();
+                    }
+                    quiet.as_mut().reset(wrote + ping_after);
                     continue;
                 }
             };
-            let (mut text, mut next) = (String::new(), first);
-            loop {
-                match next {
-                    Some(Ok(event)) => text.push_str(&wire::event(&event, req_id, style).unwrap_or_default()),
-                    Some(Err(error)) => {
-                        text.push_str(&wire::failure(&error, req_id));
-                        self.writer.write(text).await?;
-                        return match style {
-                            Style::Plain => Err(io::Error::other("the stream ended with an error")),
-                            Style::Full => Ok(()),
-                        };
-                    }
-                    None => {
-                        text.push_str(&wire::end(req_id, style));
-                        return self.writer.write(text).await;
-                    }
+            match said {
+                Said::More => {}
+                Said::Failed(error) => {
+                    lines.text.push_str(&wire::failure(&error, req_id));
+                    self.writer.write(&lines.text).await?;
+                    return match style {
+                        Style::Plain => Err(io::Error::other("the stream ended with an error")),
+                        Style::Full => Ok(()),
+                    };
                 }
-                if text.len() >= WRITE_BYTES {
-                    break;
-                }
-                // What is there already goes out together.
-                match events.next().now_or_never() {
-                    Some(event) => next = event,
-                    None => break,
+                Said::All => {
+                    lines.text.push_str(&wire::end(req_id, style));
+                    return self.writer.write(&lines.text).await;
                 }
             }
-            if !text.is_empty() {
-                self.writer.write(text).await?;
+            if !lines.text.is_empty() {
+                self.writer.write(&lines.text).await?;
+                wrote = Instant::now();
             }
-            if *shutdown.borrow() {
-                self.refuse(&ending(), req_id).await?;
+            if *is_ending.borrow() {
+                self.refuse(&ending_error(), req_id).await?;
                 return Ok(());
             }
         }
@@ -380,18 +447,18 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
     /// Writes to a peer that no longer speaks, to learn whether it still listens. A Unix socket tells at once; over TCP the
     /// first write brings the news and the second one meets it.
     async fn probe(&self, req_id: Option<&ReqId>) -> io::Result<()> {
-        self.writer.write(wire::ping(req_id, Style::Plain)).await?;
+        self.writer.write(&wire::ping(req_id, Style::Plain)).await?;
         sleep(Duration::from_secs(1)).await;
-        self.writer.write(wire::ping(req_id, Style::Plain)).await?;
+        self.writer.write(&wire::ping(req_id, Style::Plain)).await?;
         std::future::pending().await
     }
 
     async fn answer(&self, head: &Response, form: Form, req_id: Option<&ReqId>, style: Style) -> io::Result<()> {
-        self.writer.write(wire::answer(head, form, req_id, style)).await
+        self.writer.write(&wire::answer(head, form, req_id, style)).await
     }
 
     async fn refuse(&self, error: &Error, req_id: Option<&ReqId>) -> io::Result<()> {
-        self.writer.write(wire::failure(error, req_id)).await
+        self.writer.write(&wire::failure(error, req_id)).await
     }
 }
 
@@ -402,7 +469,7 @@ pub(crate) async fn raised(flag: &mut watch::Receiver<bool>) {
     }
 }
 
-fn ending() -> Error {
+fn ending_error() -> Error {
     Error::new(ErrorKind::Unavailable, "the daemon is ending")
         .help("connect again with `since` set to the last message")
 }

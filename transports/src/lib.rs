@@ -9,6 +9,7 @@ mod admission;
 pub mod authentication;
 mod connection;
 mod conversation;
+mod lines_out;
 mod listener;
 pub mod peer;
 mod remote;

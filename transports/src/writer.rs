@@ -22,8 +22,8 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         Writer { sink: Mutex::new(Some(sink)), timeout }
     }
 
-    /// Writes lines.
-    pub async fn write(&self, text: String) -> io::Result<()> {
+    /// Writes lines. The time is taken only when the peer does not take them at once.
+    pub async fn write(&self, text: &str) -> io::Result<()> {
         let write = async {
             let mut place = self.sink.lock().await;
             let mut sink = place.take().ok_or(io::ErrorKind::BrokenPipe)?;

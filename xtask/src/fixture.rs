@@ -126,7 +126,23 @@ pub fn shared(messages: usize) -> Result<PathBuf> {
 }
 
 fn shared_of(kind: Kind, messages: usize) -> Result<PathBuf> {
-    let name = kind.name(messages);
+    kept(&kind.name(messages), SystemTime::UNIX_EPOCH, |directory| build_of(kind, messages, directory))
+}
+
+/// A directory that was made from a fixture of this size and is kept beside it, as long as the fixture stays. Nobody may
+/// change it.
+pub fn derived(what: &str, messages: usize, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let complete = shared(messages)?.join(COMPLETE);
+    let since =
+        fs::metadata(&complete).and_then(|metadata| metadata.modified()).map_err(doing("reading", &complete))?;
+    kept(&format!("{what}-{messages}"), since, |directory| {
+        create_directory(directory, 0o755)?;
+        make(directory)
+    })
+}
+
+/// The directory with this name among the fixtures, made now when it is missing, too old, or from before `since`.
+fn kept(name: &str, since: SystemTime, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let fixtures = cargo::target().join("fixtures");
     fs::create_dir_all(&fixtures).map_err(doing("creating", &fixtures))?;
     // Tests run beside each other and may ask for the same fixture; the lock goes with its file.
@@ -134,23 +150,23 @@ fn shared_of(kind: Kind, messages: usize) -> Result<PathBuf> {
     let held = File::create(&lock).map_err(doing("creating", &lock))?;
     held.lock().map_err(doing("locking", &lock))?;
 
-    let directory = fixtures.join(&name);
-    if is_fresh(&directory.join(COMPLETE)) {
+    let directory = fixtures.join(name);
+    if is_fresh(&directory.join(COMPLETE), since) {
         return Ok(directory);
     }
     match fs::remove_dir_all(&directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(doing("removing", &directory)(error)),
         _ => {}
     }
-    build_of(kind, messages, &directory)?;
+    make(&directory)?;
     let complete = directory.join(COMPLETE);
     fs::write(&complete, "").map_err(doing("writing", &complete))?;
     Ok(directory)
 }
 
-fn is_fresh(complete: &Path) -> bool {
-    let age = fs::metadata(complete).and_then(|metadata| metadata.modified()).ok().and_then(|time| time.elapsed().ok());
-    age.is_some_and(|age| age < SPAN)
+fn is_fresh(complete: &Path, since: SystemTime) -> bool {
+    let Ok(made) = fs::metadata(complete).and_then(|metadata| metadata.modified()) else { return false };
+    made >= since && made.elapsed().is_ok_and(|age| age < SPAN)
 }
 
 /// Builds a project with this many messages in a directory that holds none.
@@ -361,5 +377,15 @@ mod tests {
         assert_eq!(fs::metadata(root.join("project.json")).unwrap().nlink(), 1);
         assert!(copy(40, directory.path()).is_err(), "a project is never overwritten");
         assert_eq!(shared(40).unwrap(), shared(40).unwrap());
+    }
+
+    #[test]
+    fn what_was_made_of_a_fixture_is_kept_and_goes_with_it() {
+        let made = || derived("copy", 41, |directory| write(&directory.join("file"), String::new(), 0o644)).unwrap();
+        let directory = made();
+        fs::write(directory.join("mark"), "").unwrap();
+        assert!(made().join("mark").exists(), "it is made once");
+        fs::remove_dir_all(shared(41).unwrap()).unwrap();
+        assert!(!made().join("mark").exists(), "a new fixture has other messages");
     }
 }

@@ -59,9 +59,11 @@ fn headings(text: &str) -> Vec<String> {
 #[test]
 fn the_benchmarks_have_a_place_for_each_table() {
     let text = document("docs/benchmarks.md");
-    let marks = ["", "--plugins ", "--mcp "].map(|what| format!("`cargo xtask bench {what}--write`"));
-    for mark in &marks {
-        let begin = text.find(&format!("<!-- written by {mark} -->\n")).expect(mark);
-        assert!(text[begin..].contains("<!-- end -->\n"));
+    for part in xtask::bench::Part::ALL {
+        let begin = text.find(&part.mark()).unwrap_or_else(|| panic!("no place for {}", part.name()));
+        let rest = &text[begin + part.mark().len()..];
+        let end = rest.find("<!-- end -->\n").unwrap_or_else(|| panic!("no end of {}", part.name()));
+        assert!(!rest[..end].contains("<!-- written by"), "the end of {} is that of another", part.name());
+        assert!(rest[..end].contains("| measurement "), "{} has no table", part.name());
     }
 }

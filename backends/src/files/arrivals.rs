@@ -27,11 +27,7 @@ impl Arrivals {
     /// Everything from slot `first` on. The whole range is read once: an index that is damaged has to show it now, while
     /// it can be made anew and the scan begun again, and not when half of it was delivered.
     pub fn new(index: Arc<Index>, state: State, sieve: Sieve, first: u32) -> Result<Arrivals> {
-        let mut slots = index.sweep(&state);
-        for slot in first..=state.committed {
-            slots.get(slot)?;
-        }
-        drop(slots);
+        check(&index, &state, first)?;
         Ok(Arrivals { index, state, sieve, next: first, found: VecDeque::new() })
     }
 
@@ -48,6 +44,12 @@ impl Arrivals {
         }
         Ok(())
     }
+}
+
+/// Reads every slot from this one on, and finds out whether one is damaged.
+pub fn check(index: &Index, state: &State, first: u32) -> Result<()> {
+    let mut slots = index.sweep(state);
+    (first..=state.committed).try_for_each(|slot| slots.get(slot).map(drop))
 }
 
 impl Iterator for Arrivals {

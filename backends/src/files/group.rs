@@ -59,6 +59,24 @@ impl Session {
         self.store_with_others(message, false, bytes)
     }
 
+    /// Stores new messages that have come together, as one group where they fit into one. Each has its answer.
+    pub fn append_many(&self, drafts: Vec<Draft>) -> Vec<Result<Appended>> {
+        let now = self.options.clock.now().whole_seconds();
+        let mut fitting = Vec::new();
+        let checked: Vec<Result<()>> = drafts
+            .into_iter()
+            .map(|draft| {
+                let message = draft.into_message(MessageId::MIN, now);
+                let bytes = check_size(&message, self.options.max_message_bytes)?;
+                fitting.push((message, bytes));
+                Ok(())
+            })
+            .collect();
+        let mut stored = self.store_all(fitting, false).into_iter();
+        let unknown = || Err(Error::internal("nothing is known of what became of a message"));
+        checked.into_iter().map(|fits| fits.and_then(|()| stored.next().unwrap_or_else(unknown))).collect()
+    }
+
     /// Stores a message, together with all that come at the same time.
     pub fn store_with_others(&self, message: Message, imported: bool, bytes: usize) -> Result<Appended> {
         let (caller, leads) = self.queue.join(message, imported, bytes, Instant::now() + self.options.lock_timeout);
@@ -68,9 +86,10 @@ impl Session {
         caller.answer(|| self.lead())
     }
 
-    /// Stores imported messages of these sizes, together with all that come at the same time. Each has its answer.
-    pub fn store_imported(&self, messages: Vec<(Message, usize)>) -> Vec<Result<Appended>> {
-        let (caller, leads) = self.queue.join_with(messages, true, Instant::now() + self.options.lock_timeout);
+    /// Stores messages of these sizes, together with all that come at the same time. All stand in line before the first is led,
+    /// so that a caller of many takes the lock once. Each has its answer.
+    pub fn store_all(&self, messages: Vec<(Message, usize)>, imported: bool) -> Vec<Result<Appended>> {
+        let (caller, leads) = self.queue.join_with(messages, imported, Instant::now() + self.options.lock_timeout);
         if leads {
             self.lead();
         }

@@ -53,7 +53,7 @@ impl Session {
             });
         }
         let originals: Vec<MessageId> = ready.iter().map(|(message, _)| message.id).collect();
-        let stored = self.store_imported(ready);
+        let stored = self.store_all(ready, true);
         let mut stored = originals.into_iter().zip(stored).map(|(original, stored)| imported(original, stored?));
         let verdict = |refused: Option<Imported>| match refused {
             Some(refused) => Ok(refused),

@@ -22,6 +22,7 @@ mod index;
 mod journal;
 mod layout;
 mod lock;
+mod newest;
 mod publish;
 mod quarantine;
 mod queue;
@@ -170,6 +171,18 @@ impl Store for FilesStore {
 
     async fn append(&self, draft: Draft) -> Result<Appended> {
         self.session.append(draft)
+    }
+
+    async fn append_many(&self, drafts: Vec<Draft>) -> Vec<Result<Appended>> {
+        self.session.append_many(drafts)
+    }
+
+    /// Where every file is synced by itself, its caller's thread is needed for that. With a journal there is one sync for all.
+    fn appends_together(&self) -> usize {
+        match self.session.options.durability {
+            Durability::Disk if !self.session.options.journal.writes => 1,
+            Durability::Disk | Durability::Os => queue::MAX_MESSAGES,
+        }
     }
 
     async fn import(&self, message: Message) -> Result<Imported> {

@@ -15,7 +15,7 @@ use super::crew::Task;
 use super::session::relock;
 
 /// The most messages in a group: others want the lock too, and each message holds a file open.
-const MAX_MESSAGES: usize = 64;
+pub const MAX_MESSAGES: usize = 64;
 /// The most bytes in a group, as compact JSON. A larger message goes alone.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The most mailboxes in a group, each of which is held open. A message to more goes alone.

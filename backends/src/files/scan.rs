@@ -15,6 +15,7 @@ use super::arrivals::{Arrivals, TOGETHER};
 use super::fs::Dir;
 use super::index::{Entry, Index, Slot, State, fingerprint};
 use super::layout;
+use super::newest::Newest;
 use super::reader::{Found, Reader, unusable_dir};
 use super::session::Session;
 
@@ -60,7 +61,8 @@ pub struct Sieve {
     after_slot: u32,
     /// Entries with a higher id fit `since` as well.
     after_id: Option<MessageId>,
-    rows: HashMap<u32, Option<Target>>,
+    /// Shared, since a list of very many places names few mailboxes.
+    rows: HashMap<u32, Option<Arc<Target>>>,
 }
 
 impl Sieve {
@@ -88,17 +90,17 @@ impl Sieve {
     }
 
     /// The mailbox of a row, if it belongs to the scope.
-    fn target(&mut self, index: &Index, row: u32) -> Result<Option<Target>> {
+    fn target(&mut self, index: &Index, row: u32) -> Result<Option<Arc<Target>>> {
         if let Some(known) = self.rows.get(&row) {
             return Ok(known.clone());
         }
-        let target = Some(index.row(row)?.target).filter(|target| self.query.scope.contains(target));
+        let target = Some(index.row(row)?.target).filter(|target| self.query.scope.contains(target)).map(Arc::new);
         self.rows.insert(row, target.clone());
         Ok(target)
     }
 
     /// Where to read the message of an entry, if it fits. One that stands in several places is read at the first.
-    pub fn accept(&mut self, index: &Index, state: &State, slot: u32, entry: &Entry) -> Result<Option<Target>> {
+    pub fn accept(&mut self, index: &Index, state: &State, slot: u32, entry: &Entry) -> Result<Option<Arc<Target>>> {
         let fits = !entry.removed
             && (slot > self.after_slot || self.after_id.is_some_and(|id| entry.id > id))
             && (self.from == 0 || self.from == entry.from)
@@ -133,7 +135,7 @@ impl Sieve {
 }
 
 /// Where a message is to be read: slot, id and mailbox.
-pub type Place = (u32, MessageId, Target);
+pub type Place = (u32, MessageId, Arc<Target>);
 
 /// What a scan has chosen, in the order of delivery.
 struct Chosen {
@@ -166,6 +168,14 @@ impl Session {
             if state.committed.saturating_sub(first) >= TOGETHER {
                 let arrivals = Arrivals::new(index, state, sieve, first)?;
                 let messages = notices.chain(self.deliver(query, epoch, &top, arrivals)).boxed();
+                return Ok(Scan { cursor: end.cursor(), more: false, messages });
+            }
+        }
+        if query.order == Order::Descending && query.limit.is_none() && query.ids.is_empty() {
+            let first = first_for(&query)?;
+            if !matches!(query.scope, Scope::Target(_)) && state.committed.saturating_sub(first) >= TOGETHER {
+                let newest = Newest::new(index, state, sieve, first)?;
+                let messages = notices.chain(self.deliver(query, epoch, &top, newest)).boxed();
                 return Ok(Scan { cursor: end.cursor(), more: false, messages });
             }
         }
@@ -326,6 +336,14 @@ fn choose(query: &Query, index: &Index, state: &State, sieve: &mut Sieve) -> Res
     Ok(Chosen { places, more })
 }
 
+/// The first slot that can fit, when going by id: a time or an id may stand anywhere.
+fn first_for(query: &Query) -> Result<u32> {
+    match &query.since {
+        Some(Since::Cursor(cursor)) => Ok(Position::parse(cursor)?.slot.saturating_add(1)),
+        _ => Ok(1),
+    }
+}
+
 /// The entries that are in order, the newest first: along a mailbox's chain, by known ids, or over everything.
 enum Backwards<'a> {
     Chain(super::index::Slots<'a>, u32, u32),
@@ -338,10 +356,7 @@ impl<'a> Backwards<'a> {
         if !query.ids.is_empty() {
             return Ok(Backwards::Listed(index.find_all(state, &query.ids)?));
         }
-        let first = match &query.since {
-            Some(Since::Cursor(cursor)) => Position::parse(cursor)?.slot.saturating_add(1),
-            _ => 1,
-        };
+        let first = first_for(query)?;
         if let Scope::Target(target) = &query.scope {
             let row = index.find_row(state, target)?;
             let newest = row.map_or(0, |(_, row)| row.newest);

@@ -64,16 +64,20 @@ struct Work {
     incoming: mpsc::UnboundedReceiver<oneshot::Sender<RingReader>>,
 }
 
+/// How many events are put into the ring together at most. Who waits is woken once for them.
+const TOGETHER: usize = 64;
+
 enum Next {
-    Event(Option<Result<fmail_api::Event>>),
+    Events,
     Order(Option<oneshot::Sender<RingReader>>),
 }
 
 impl Work {
     async fn run(mut self) {
+        let mut arrived = Vec::with_capacity(TOGETHER);
         loop {
-            let order = match self.next().await {
-                Next::Event(event) => match self.store(event) {
+            let order = match self.next(&mut arrived).await {
+                Next::Events => match self.store(&mut arrived) {
                     true => continue,
                     false => return,
                 },
@@ -82,7 +86,8 @@ impl Work {
             };
             // What arrived before the order was given may not have been looked at yet: look until there is nothing.
             while let Some(event) = self.events.next().now_or_never() {
-                if !self.store(event) {
+                arrived.push(event);
+                if !self.store(&mut arrived) {
                     return;
                 }
             }
@@ -91,25 +96,36 @@ impl Work {
     }
 
     /// Events first: an order waits until there is nothing else to do.
-    async fn next(&mut self) -> Next {
+    async fn next(&mut self, arrived: &mut Vec<Option<Result<fmail_api::Event>>>) -> Next {
         poll_fn(|context| {
-            if let Poll::Ready(event) = self.events.poll_next_unpin(context) {
-                return Poll::Ready(Next::Event(event));
+            while arrived.len() < TOGETHER
+                && let Poll::Ready(event) = self.events.poll_next_unpin(context)
+            {
+                let goes_on = matches!(event, Some(Ok(_)));
+                arrived.push(event);
+                if !goes_on {
+                    break;
+                }
             }
-            self.incoming.poll_next_unpin(context).map(Next::Order)
+            match arrived.is_empty() {
+                true => self.incoming.poll_next_unpin(context).map(Next::Order),
+                false => Poll::Ready(Next::Events),
+            }
         })
         .await
     }
 
-    /// Puts an event into the ring; whether more can come.
-    fn store(&self, event: Option<Result<fmail_api::Event>>) -> bool {
-        let error = match event {
-            Some(Ok(event)) => {
-                self.ring.push(event);
+    /// Puts events into the ring and wakes who waits for them; whether more can come.
+    fn store(&self, arrived: &mut Vec<Option<Result<fmail_api::Event>>>) -> bool {
+        let ended = arrived.pop_if(|last| !matches!(last, Some(Ok(_))));
+        self.ring.push(arrived.drain(..).filter_map(|event| event?.ok()));
+        let error = match ended {
+            None => {
+                self.ring.wake();
                 return true;
             }
-            Some(Err(error)) => error,
-            None => Error::new(ErrorKind::Unavailable, "the watch of the store has ended"),
+            Some(Some(Err(error))) => error,
+            Some(_) => Error::new(ErrorKind::Unavailable, "the watch of the store has ended"),
         };
         self.ring.end(error);
         false

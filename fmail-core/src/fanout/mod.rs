@@ -116,15 +116,22 @@ struct Live {
     ended: bool,
 }
 
-impl Live {
-    fn wants(&mut self, number: u64, event: &Event) -> bool {
+/// What a watcher wants of the ring.
+struct Wanted<'a> {
+    query: &'a Query,
+    known: &'a mut HashSet<Cursor>,
+    until: u64,
+}
+
+impl Wanted<'_> {
+    fn has(&mut self, number: u64, event: &Event) -> bool {
         if number >= self.until && !self.known.is_empty() {
-            self.known = HashSet::new();
+            *self.known = HashSet::new();
         }
         match event {
             Event::Message(delivery) => {
-                !self.known.contains(&delivery.cursor)
-                    && delivery.message.targets().iter().any(|target| self.query.scope.contains(target))
+                (self.known.is_empty() || !self.known.contains(&delivery.cursor))
+                    && delivery.message.stands_in(&self.query.scope)
                     && self.query.accepts(&delivery.message)
             }
             _ => true,
@@ -136,17 +143,14 @@ impl Stream for Live {
     type Item = Result<Event>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        while !self.ended {
-            match ready!(self.reader.poll(context.waker())) {
-                Ok((number, event)) if self.wants(number, &event) => return Poll::Ready(Some(Ok(event))),
-                Ok(_) => {}
-                Err(error) => {
-                    self.ended = true;
-                    return Poll::Ready(Some(Err(error)));
-                }
-            }
+        let Live { reader, query, known, until, ended, .. } = &mut *self;
+        if *ended {
+            return Poll::Ready(None);
         }
-        Poll::Ready(None)
+        let mut wanted = Wanted { query, known, until: *until };
+        let event = ready!(reader.poll(context.waker(), |number, event| wanted.has(number, event)));
+        *ended = event.is_err();
+        Poll::Ready(Some(event))
     }
 }
 
@@ -158,6 +162,14 @@ impl Store for Fanout {
 
     async fn append(&self, draft: Draft) -> Result<Appended> {
         self.inner.append(draft).await
+    }
+
+    async fn append_many(&self, drafts: Vec<Draft>) -> Vec<Result<Appended>> {
+        self.inner.append_many(drafts).await
+    }
+
+    fn appends_together(&self) -> usize {
+        self.inner.appends_together()
     }
 
     async fn import(&self, message: Message) -> Result<Imported> {

@@ -6,8 +6,8 @@ mod recipients;
 mod reply_to;
 
 use fmail_api::{
-    Context, Draft, Error, Message, Principal, Recipients, Result, SendRequest, Sent, Timestamp, UnknownRecipient,
-    canonical_tags,
+    Appended, Backlog, Context, Draft, Error, Message, Principal, Recipients, Result, SendRequest, Sent, Timestamp,
+    UnknownRecipient, canonical_tags,
 };
 use serde_json::Value;
 
@@ -18,6 +18,63 @@ impl Operations {
     /// Everything that can be refused is refused before the message is stored; what fails behind it is told beside the
     /// answer, because the message is there.
     pub(crate) async fn send(&self, context: &Context, request: SendRequest) -> Result<Sent> {
+        let (draft, found) = self.draft(context, request).await?;
+        let appended = self.store.append(draft).await?;
+        // The record follows the message, so that a kill between the two loses a time stamp and not a message.
+        let untracked = self.track(context).await.err().map(|error| error.to_string());
+        Ok(self.sent(appended, found, untracked).await)
+    }
+
+    /// How many sends are worth being put together for [`Operations::send_many`], for who has many at the same time.
+    pub fn sends_together(&self) -> usize {
+        self.store.appends_together()
+    }
+
+    /// The same for many that have come together: each is refused or stored by itself, in this order.
+    pub async fn send_many(&self, requests: Vec<(Context, SendRequest)>) -> Vec<Result<Sent>> {
+        let (mut drafts, mut begun) = (Vec::new(), Vec::new());
+        for (context, request) in requests {
+            begun.push(self.draft(&context, request).await.map(|(draft, found)| {
+                drafts.push(draft);
+                (context, found)
+            }));
+        }
+        let mut appended = self.store.append_many(drafts).await.into_iter();
+        let mut tracked: Vec<(Context, Option<String>)> = Vec::new();
+        let mut answers = Vec::with_capacity(begun.len());
+        for one in begun {
+            let (context, found) = match one {
+                Ok(begun) => begun,
+                Err(error) => {
+                    answers.push(Err(error));
+                    continue;
+                }
+            };
+            // A store that answers for fewer than it was given has a defect; nobody may take that for a success.
+            let missing = || Err(Error::internal("the store did not say what became of a message"));
+            let appended = match appended.next().unwrap_or_else(missing) {
+                Ok(appended) => appended,
+                Err(error) => {
+                    answers.push(Err(error));
+                    continue;
+                }
+            };
+            // An agent that sends many at once is noted once.
+            let known = tracked.iter().find(|(who, _)| who.agent == context.agent && who.host == context.host);
+            let untracked = match known {
+                Some((_, untracked)) => untracked.clone(),
+                None => {
+                    let untracked = self.track(&context).await.err().map(|error| error.to_string());
+                    tracked.push((context, untracked.clone()));
+                    untracked
+                }
+            };
+            answers.push(Ok(self.sent(appended, found, untracked).await));
+        }
+        answers
+    }
+
+    async fn draft(&self, context: &Context, request: SendRequest) -> Result<(Draft, Found)> {
         check_body(&request.body)?;
         let tags = canonical_tags(request.tags.iter().map(String::as_str))?;
         let reply_to = match &request.reply_to {
@@ -56,21 +113,29 @@ impl Operations {
             return Err(refused(&unknown));
         }
         let backlog = self.backlog(&draft).await;
-        let appended = self.store.append(draft).await?;
-        // The record follows the message, so that a kill between the two loses a time stamp and not a message.
-        let agent_not_tracked = self.track(context).await.err().map(|error| error.to_string());
+        Ok((draft, Found { unknown, backlog, reply_to_unknown: matches!(reply_to, Some(ReplyTo::Unknown(_))) }))
+    }
+
+    async fn sent(&self, appended: Appended, found: Found, agent_not_tracked: Option<String>) -> Sent {
         let namesake = self.namesake(&appended.message).await;
-        Ok(Sent {
+        Sent {
             message: Message::clone(&appended.message),
             duplicate: appended.duplicate,
             not_durable: appended.not_durable,
-            unknown,
+            unknown: found.unknown,
             namesake,
-            backlog,
-            reply_to_unknown: matches!(reply_to, Some(ReplyTo::Unknown(_))),
+            backlog: found.backlog,
+            reply_to_unknown: found.reply_to_unknown,
             agent_not_tracked,
-        })
+        }
     }
+}
+
+/// What a sender is told beside the answer, found out before the message is stored.
+struct Found {
+    unknown: Vec<UnknownRecipient>,
+    backlog: Vec<Backlog>,
+    reply_to_unknown: bool,
 }
 
 /// A text of nothing but blanks is a mistake in the caller's script, never a message.
@@ -115,7 +180,7 @@ mod tests {
     use futures::executor::block_on;
     use serde_json::{Value, json};
 
-    use crate::testing::{Project, take};
+    use crate::testing::{Project, context, take};
 
     fn request(to: &str, body: impl Into<Value>) -> SendRequest {
         SendRequest::new(to.parse().unwrap(), body)
@@ -137,6 +202,25 @@ mod tests {
         assert_eq!(sent.message.tags.len(), 1);
         assert_eq!(sent.message.host, None);
         assert!(sent.unknown.is_empty() && sent.agent_not_tracked.is_none());
+    }
+
+    #[test]
+    fn many_that_come_together_are_each_refused_or_stored_in_their_order() {
+        let project = Project::new();
+        let asked = |body: &str| (context("alice"), request("task", body));
+        let from_bob = (context("bob"), request("@carol", "four"));
+        let requests = vec![asked("one"), asked(" "), asked("three"), from_bob];
+        let answers = block_on(project.operations.send_many(requests));
+        let bodies: Vec<_> = answers.iter().flatten().map(|sent| sent.message.body.clone()).collect();
+        assert_eq!(bodies, ["one", "three", "four"]);
+        assert_eq!(answers[1].as_ref().unwrap_err().kind(), ErrorKind::InvalidRequest);
+        let ids: Vec<_> = answers.iter().flatten().map(|sent| sent.message.id).collect();
+        assert!(ids.is_sorted() && ids.len() == 3, "{ids:?}");
+        assert_eq!(answers[3].as_ref().unwrap().unknown.len(), 1, "nobody is called carol");
+        for name in ["alice", "bob"] {
+            assert!(block_on(project.store.get(&RecordKey::agent(&name.parse().unwrap()))).unwrap().is_some());
+        }
+        assert_eq!(stored(&project), 2, "the third is for carol alone");
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! Measures plugins, and prints each figure as `<what>\t<seconds>`.
 //!
-//! `fmail-cost calls DIR BATCHES`, `fmail-cost sends DIR MILLISECONDS`, `fmail-cost fill FROM TO STORE`. Plugins are found
-//! in FMAIL_PLUGIN_PATH, and FMAIL_PLUGIN_HOST is the `fmail` that loads them in a child.
+//! `fmail-cost calls DIR BATCHES`, `fmail-cost stores DIR MILLISECONDS TURNS MESSAGES`, `fmail-cost fill FROM TO STORE`,
+//! `fmail-cost query DATABASE SQL`. Plugins are found in FMAIL_PLUGIN_PATH, and FMAIL_PLUGIN_HOST is the `fmail` that loads
+//! them in a child.
 
 mod calls;
 mod fill;
 mod json;
 mod place;
-mod sends;
+mod query;
+mod stores;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,11 +33,17 @@ fn main() -> ExitCode {
 fn run(arguments: &[&str]) -> Result<()> {
     match arguments {
         ["calls", directory, batches] => calls::run(&Place::new(Path::new(directory))?, number(batches)?),
-        ["sends", directory, milliseconds] => {
-            sends::run(Path::new(directory), Duration::from_millis(number(milliseconds)?.into()))
+        ["stores", directory, milliseconds, turns, messages] => {
+            let span = Duration::from_millis(number(milliseconds)?.into());
+            let extent = stores::Extent { span, turns: number(turns)?.max(1), messages: number(messages)? };
+            stores::run(Path::new(directory), &extent)
         }
         ["fill", from, to, store] => fill::run(Path::new(from), Path::new(to), store),
-        _ => Err(Error::invalid("expected `calls DIR BATCHES`, `sends DIR MILLISECONDS` or `fill FROM TO STORE`")),
+        ["query", database, sql] => query::run(Path::new(database), sql),
+        _ => Err(Error::invalid(
+            "expected `calls DIR BATCHES`, `stores DIR MILLISECONDS TURNS MESSAGES`, `fill FROM TO STORE` or \
+             `query DATABASE SQL`",
+        )),
     }
 }
 

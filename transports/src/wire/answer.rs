@@ -130,21 +130,33 @@ fn shortened(text: &str) -> String {
 
 /// The line of an event, if it has one for this peer.
 pub fn event(event: &Event, req_id: Option<&ReqId>, style: Style) -> Option<String> {
+    let mut line = String::new();
+    add_event(&mut line, event, req_id, style);
+    (!line.is_empty()).then_some(line)
+}
+
+/// Adds the line of an event, if it has one for this peer. Of a message only what differs from peer to peer is made here.
+pub fn add_event(text: &mut String, event: &Event, req_id: Option<&ReqId>, style: Style) {
     let req_id = req_id.filter(|_| style == Style::Full);
     let line = match event {
-        Event::Message(delivery) => LineWriter::new().json("msg", delivery.line()).field("cursor", &delivery.cursor),
-        Event::Swept(removed) => LineWriter::new().field("removed", removed),
-        Event::Mail(mail) => LineWriter::new().json("msg", &mail.message.to_line()).field("mail", &state(mail)),
+        Event::Message(delivery) => LineWriter::open(std::mem::take(text), delivery.open_object()),
+        Event::Swept(removed) => LineWriter::behind(std::mem::take(text)).field("removed", removed),
+        Event::Mail(mail) => {
+            let line = LineWriter::behind(std::mem::take(text));
+            line.json("msg", &mail.message.to_line()).field("mail", &state(mail))
+        }
         Event::Progress(cursor) if style == Style::Full => {
-            LineWriter::new().field("event", &"progress").field("cursor", cursor)
+            LineWriter::behind(std::mem::take(text)).field("event", &"progress").field("cursor", cursor)
         }
         Event::Notice(notice) if style == Style::Full => {
-            LineWriter::new().field("event", &"notice").field("notice", notice)
+            LineWriter::behind(std::mem::take(text)).field("event", &"notice").field("notice", notice)
         }
-        Event::Nudge(nudge) if style == Style::Full => LineWriter::new().field("event", &"nudge").field("nudge", nudge),
-        _ => return None,
+        Event::Nudge(nudge) if style == Style::Full => {
+            LineWriter::behind(std::mem::take(text)).field("event", &"nudge").field("nudge", nudge)
+        }
+        _ => return,
     };
-    Some(line.end(req_id))
+    *text = line.end(req_id);
 }
 
 /// What the asking agent has done with a message, with the word for it.
@@ -215,8 +227,19 @@ mod tests {
         let delivery = Event::Message(Delivery::new(Arc::new(message()), Cursor::new("x:1")));
         let msg = "{\"msg\":{\"id\":\"20260110-153000-0001\",\"from\":\"architect\",\"to\":\"task\",\
                    \"time\":\"2026-01-10T15:30:00Z\",\"body\":\"implement auth\"},\"cursor\":\"x:1\"";
-        assert_eq!(event(&delivery, c1().as_ref(), Style::Plain).unwrap(), format!("{msg}}}\n"));
-        assert_eq!(event(&delivery, c1().as_ref(), Style::Full).unwrap(), format!("{msg},\"req_id\":\"c1\"}}\n"));
+        let mut lines = String::new();
+        add_event(&mut lines, &delivery, c1().as_ref(), Style::Plain);
+        add_event(&mut lines, &delivery, c1().as_ref(), Style::Full);
+        assert_eq!(lines, format!("{msg}}}\n{msg},\"req_id\":\"c1\"}}\n"));
+    }
+
+    #[test]
+    fn what_a_plain_peer_does_not_know_adds_nothing_to_its_lines() {
+        let mut lines = String::from("before\n");
+        add_event(&mut lines, &Event::Progress(Cursor::new("x:1")), c1().as_ref(), Style::Plain);
+        assert_eq!(lines, "before\n");
+        add_event(&mut lines, &Event::Progress(Cursor::new("x:1")), None, Style::Full);
+        assert_eq!(lines, "before\n{\"event\":\"progress\",\"cursor\":\"x:1\"}\n");
     }
 
     #[test]

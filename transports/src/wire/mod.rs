@@ -16,7 +16,7 @@ mod request;
 mod response;
 mod writer;
 
-pub use answer::{Style, answer, challenge, end, event, failure, ping};
+pub use answer::{Style, add_event, answer, challenge, end, event, failure, ping};
 pub use heard::{Heard, heard, heard_of};
 pub use lines::{Line, LineReader};
 pub use opening::{Challenge, Opening, auth, hello_with_nonce, opening};

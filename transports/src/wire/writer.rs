@@ -8,17 +8,31 @@ use super::ReqId;
 /// A line that is being written: an object whose `req_id` comes last.
 pub struct LineWriter {
     text: String,
+    /// Whether a comma has to come before the next field.
+    begun: bool,
 }
 
 impl LineWriter {
     /// A line without a field yet.
     pub fn new() -> Self {
-        LineWriter { text: String::from("{") }
+        LineWriter::behind(String::new())
+    }
+
+    /// The same behind lines that are there already.
+    pub fn behind(mut text: String) -> Self {
+        text.push('{');
+        LineWriter { text, begun: false }
+    }
+
+    /// A line behind others whose first fields are there already, brace and all.
+    pub fn open(mut text: String, beginning: &str) -> Self {
+        text.push_str(beginning);
+        LineWriter { text, begun: true }
     }
 
     /// A field whose JSON is there already.
     pub fn json(mut self, name: &str, json: &str) -> Self {
-        if self.text.len() > 1 {
+        if std::mem::replace(&mut self.begun, true) {
             self.text.push(',');
         }
         for part in ["\"", name, "\":", json] {

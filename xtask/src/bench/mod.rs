@@ -3,113 +3,161 @@
 //! Every comparison is made inside one run, with the things compared taking turns: machines differ and drift, ratios
 //! much less. Figures are medians. A goal that is missed is shown as missed and fails nothing.
 
+mod commands;
 mod daemon;
 mod latency;
 mod mail;
 mod mcp;
+mod million;
+mod part;
 mod plugins;
 mod relay;
 mod report;
-mod scale;
 mod send;
 mod stage;
 mod timing;
 mod writers;
 
-use fmail_api::Result;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use report::{Report, Section};
+use fmail_api::{Error, Result};
+
+pub use part::Part;
+use report::Report;
 use stage::Stage;
 
-/// Measure sending, watching, scale, mail, the daemon, plugins, MCP and relaying, with ratios
+use crate::cargo;
+
+/// Measure everything beside its rivals, with ratios, and put the tables into docs/benchmarks.md
 #[derive(Debug, clap::Args)]
 pub struct Bench {
-    /// How often each thing is measured
-    #[arg(long, value_name = "N")]
-    rounds: Option<usize>,
-    /// Few rounds, for a first look
+    /// Only these parts; the others keep the tables that they have
+    #[arg(long, value_name = "PART", value_enum, value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Few rounds and small projects, for a first look; writes nothing
     #[arg(long)]
     quick: bool,
-    /// Only what concerns the daemon
+    /// How often each thing that is timed one by one is measured
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Print the tables and leave docs/benchmarks.md as it is
+    #[arg(long)]
+    no_write: bool,
+    /// Part `daemon`
     #[arg(long)]
     daemon: bool,
-    /// Only what concerns mailboxes
-    #[arg(long, conflicts_with_all = ["daemon", "write"])]
+    /// Part `mail`
+    #[arg(long)]
     mail: bool,
-    /// Only plugins: what the boundary costs, and the sqlite store beside the files
-    #[arg(long, conflicts_with_all = ["daemon", "mail"])]
+    /// Part `plugins`
+    #[arg(long)]
     plugins: bool,
-    /// Only MCP: agents that write to each other all at once, beside the raw protocol
-    #[arg(long, conflicts_with_all = ["daemon", "mail", "plugins", "rounds"])]
+    /// Part `mcp`
+    #[arg(long)]
     mcp: bool,
-    /// Only relaying: from a send on one host to a watcher on another, beside NATS
-    #[arg(long, conflicts_with_all = ["daemon", "mail", "plugins", "mcp"])]
+    /// Part `relay`
+    #[arg(long)]
     relay: bool,
-    /// Measure what the tests use, without optimisation: to see whether the measurement works
-    #[arg(long, hide = true, conflicts_with = "write")]
+    /// Measure what the tests use, without optimisation: to see whether the measurement works; writes nothing
+    #[arg(long, hide = true)]
     unoptimised: bool,
-    /// Put the table into docs/benchmarks.md
-    #[arg(long, conflicts_with = "daemon")]
-    write: bool,
+}
+
+/// How much is measured.
+pub(crate) struct Extent {
+    /// How often what is timed one by one is measured.
+    rounds: usize,
+    /// How often those whose throughput is compared take turns.
+    turns: usize,
+    /// Small projects.
+    quick: bool,
 }
 
 impl Bench {
-    /// Builds what is measured, measures, prints the table.
+    /// Builds what is measured, measures part by part, prints and writes the tables.
+    ///
+    /// A part that fails leaves its table as it is and does not keep the others from being measured; the run fails in the
+    /// end.
     pub fn run(&self) -> Result<()> {
         let rounds = self.rounds.unwrap_or(if self.quick { 30 } else { 200 }).max(1);
-        if self.plugins {
-            return self.plugins(rounds);
+        let extent = Extent { rounds, turns: if self.quick { 1 } else { 5 }, quick: self.quick };
+        let parts = self.parts();
+        let fmail = if self.unoptimised { cargo::build_debug()? } else { part::build(&parts)? };
+        let (mut missed, mut failed, begun) = (Vec::new(), Vec::new(), Instant::now());
+        for (number, part) in parts.iter().enumerate() {
+            let name = part.name();
+            eprintln!("== {name} ({} of {}, {})", number + 1, parts.len(), shown(begun.elapsed()));
+            match self.measure(*part, &fmail, &extent) {
+                Ok(report) => missed.extend(report.missed().into_iter().map(|row| format!("{name}: {row}"))),
+                Err(error) => {
+                    eprintln!("error: {name}: {error}");
+                    failed.push(name);
+                }
+            }
         }
-        if self.mcp {
-            return self.mcp();
+        eprintln!("== measured in {}", shown(begun.elapsed()));
+        missed.iter().for_each(|row| eprintln!("goal missed: {row}"));
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(Error::internal(format!("these parts could not be measured: {}", failed.join(", ")))),
         }
-        if self.relay {
-            return self.relay(rounds);
-        }
-        let stage = Stage::set()?;
-        let mut report = Report::default();
-        if self.mail {
-            mail::measure(&stage, rounds, &mut report)?;
-            print!("{}", report.text(&stage, rounds));
-            return Ok(());
-        }
-        if !self.daemon {
-            send::measure(&stage, rounds, &mut report)?;
-            latency::measure(&stage, rounds, &mut report)?;
-            writers::measure(&stage, rounds, &mut report)?;
-            scale::measure(&stage, rounds, &mut report)?;
-            mail::measure(&stage, rounds, &mut report)?;
-        }
-        daemon::measure(&stage, rounds, &mut report)?;
-        let text = report.text(&stage, rounds);
-        print!("{text}");
-        if self.write { report::write(&text, Section::Main) } else { Ok(()) }
     }
 
-    fn mcp(&self) -> Result<()> {
-        let stage = if self.unoptimised { Stage::set_unoptimised()? } else { mcp::build()? };
-        let mut report = Report::default();
-        let turns = mcp::measure(&stage, self.quick, &mut report)?;
-        let text = report.text(&stage, turns);
-        print!("{text}");
-        if self.write { report::write(&text, Section::Mcp) } else { Ok(()) }
+    /// What was asked for, in the order in which it is measured; everything when nothing was.
+    fn parts(&self) -> Vec<Part> {
+        let flags = [
+            (self.daemon, Part::Daemon),
+            (self.mail, Part::Mail),
+            (self.plugins, Part::Plugins),
+            (self.mcp, Part::Mcp),
+            (self.relay, Part::Relay),
+        ];
+        let chosen = |part: &Part| self.only.contains(part) || flags.contains(&(true, *part));
+        let parts: Vec<Part> = Part::ALL.into_iter().filter(chosen).collect();
+        if parts.is_empty() { Part::ALL.into() } else { parts }
     }
 
-    fn relay(&self, rounds: usize) -> Result<()> {
-        let stage = if self.unoptimised { Stage::set_unoptimised()? } else { Stage::set()? };
-        let mut report = Report::default();
-        relay::measure(&stage, rounds, &mut report)?;
-        let text = report.text(&stage, rounds);
-        print!("{text}");
-        if self.write { report::write(&text, Section::Relay) } else { Ok(()) }
+    /// Measures one part in a place of its own, which is gone when it ends.
+    fn measure(&self, part: Part, fmail: &Path, extent: &Extent) -> Result<Report> {
+        let stage = Stage::with(PathBuf::from(fmail))?;
+        // What earlier parts have left to be written is not this one's.
+        rustix::fs::sync();
+        let (mut report, begun) = (Report::default(), Instant::now());
+        part.measure(&stage, extent, &mut report)?;
+        let text = report.text(&stage, extent, begun.elapsed());
+        println!("## {}\n\n{text}", part.name());
+        if !(self.no_write || self.quick || self.unoptimised) {
+            report::write(&text, part)?;
+        }
+        Ok(report)
+    }
+}
+
+/// A long time.
+fn shown(time: Duration) -> String {
+    format!("{} min {:02} s", time.as_secs() / 60, time.as_secs() % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: Bench,
     }
 
-    fn plugins(&self, rounds: usize) -> Result<()> {
-        let stage = if self.unoptimised { Stage::set_unoptimised()? } else { plugins::build()? };
-        let mut report = Report::default();
-        plugins::measure(&stage, rounds, self.quick, &mut report)?;
-        let text = report.text(&stage, rounds);
-        print!("{text}");
-        if self.write { report::write(&text, Section::Plugins) } else { Ok(()) }
+    #[test]
+    fn everything_is_measured_unless_parts_are_named_one_way_or_the_other() {
+        let parts = |words: &[&str]| Line::parse_from([&["bench"], words].concat()).bench.parts();
+        assert_eq!(parts(&[]), Part::ALL);
+        assert_eq!(parts(&["--quick"]), Part::ALL);
+        assert_eq!(parts(&["--mcp"]), [Part::Mcp]);
+        assert_eq!(parts(&["--only", "million,commands", "--relay"]), [Part::Commands, Part::Relay, Part::Million]);
+        assert!(Line::try_parse_from(["bench", "--only", "nothing"]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Plugins: what the boundary costs, and the sqlite store beside the files.
+//! Plugins: what the boundary costs, and stores beside each other.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use fmail_api::{Error, Result};
 
-use super::report::{Report, shown, shown_seconds};
-use super::stage::{Stage, succeed};
-use super::timing::{medians, ratio, time};
+use super::report::{Report, shown_seconds, thousands};
+use super::stage::Stage;
 use crate::cargo;
 use crate::install::doing;
 
@@ -19,42 +18,34 @@ struct Extent {
     batches: u32,
     /// How long each turn of durable sends takes.
     turn: Duration,
-    /// Messages in the large project.
-    messages: usize,
+    /// Messages in a scan.
+    messages: u32,
 }
 
 /// Adds the rows of this measurement.
-pub fn measure(stage: &Stage, rounds: usize, quick: bool, report: &mut Report) -> Result<()> {
-    let extent = match quick {
-        true => Extent { batches: 40, turn: Duration::from_millis(100), messages: 2_000 },
-        false => Extent { batches: 1_000, turn: Duration::from_secs(2), messages: 100_000 },
+pub fn measure(stage: &Stage, extent: &super::Extent, report: &mut Report) -> Result<()> {
+    let Extent { batches, turn, messages } = match extent.quick {
+        true => Extent { batches: 40, turn: Duration::from_millis(50), messages: 500 },
+        false => Extent { batches: 1_000, turn: Duration::from_millis(500), messages: 10_000 },
     };
-    let bench = Bench::set(stage)?;
-    let calls = bench.figures(&["calls", &bench.directory("calls")?, &extent.batches.to_string()])?;
+    let bench = Plugins::set(stage)?;
+    let calls = bench.figures(&["calls", &bench.directory("calls")?, &batches.to_string()])?;
     boundary(&calls, report)?;
-    let turn = extent.turn.as_millis().to_string();
-    let sends = bench.figures(&["sends", &bench.directory("sends")?, &turn])?;
-    durable_sends(&sends, report)?;
-    commands(&bench, rounds, extent.messages, report)
+    let (turn, turns, many) = (turn.as_millis().to_string(), extent.turns.to_string(), messages.to_string());
+    let figures = bench.figures(&["stores", &bench.directory("stores")?, &turn, &turns, &many])?;
+    stores(&figures, messages, report)
 }
 
-/// Builds `fmail`, the libraries, and the program that measures them.
-pub fn build() -> Result<Stage> {
-    let packages = ["--package", "fmail-cost", "--package", "fmail-sqlite", "--package", "fmail-example-rust"];
-    cargo::run(cargo::cargo(&["build", "--release"]).args(packages))?;
-    // By itself, as everywhere: with the others it would get the features that only they ask for.
-    Stage::with(cargo::build_release_of(&["fmail-cli"])?)
-}
-
-/// What is measured, in its place.
-struct Bench<'a> {
+/// The plugins, in their place.
+pub struct Plugins<'a> {
     stage: &'a Stage,
     /// The libraries and programs that lie elsewhere.
     others: PathBuf,
 }
 
-impl<'a> Bench<'a> {
-    fn set(stage: &'a Stage) -> Result<Self> {
+impl<'a> Plugins<'a> {
+    /// Builds what cargo does not.
+    pub fn set(stage: &'a Stage) -> Result<Self> {
         let others = stage.directory().join("plugins");
         std::fs::create_dir_all(&others).map_err(doing("creating", &others))?;
         let examples = cargo::workspace().join("plugins/examples");
@@ -66,7 +57,7 @@ impl<'a> Bench<'a> {
         let program = "fmail-plugin-example-python";
         let (from, to) = (examples.join("python-memory").join(program), others.join(program));
         std::fs::copy(&from, &to).map_err(doing("copying", &from))?;
-        Ok(Bench { stage, others })
+        Ok(Plugins { stage, others })
     }
 
     /// A directory of its own, as the program is told it.
@@ -85,7 +76,8 @@ impl<'a> Bench<'a> {
         command
     }
 
-    fn cost(&self, arguments: &[&str]) -> Command {
+    /// A call of the program that measures.
+    pub fn cost(&self, arguments: &[&str]) -> Command {
         self.with_plugins(self.stage.command(
             &self.stage.programs().join("fmail-cost"),
             self.stage.directory(),
@@ -110,7 +102,7 @@ impl<'a> Bench<'a> {
     }
 
     /// A call of `fmail` on one of the stores.
-    fn fmail(&self, project: &Path, store: &str, arguments: &[&str]) -> Command {
+    pub fn fmail(&self, project: &Path, store: &str, arguments: &[&str]) -> Command {
         let mut command = self.with_plugins(self.stage.fmail(project, arguments));
         command.env("FMAIL_STORE", store).env("FMAIL_ROOT", project);
         command
@@ -162,53 +154,35 @@ fn boundary(figures: &Figures, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn durable_sends(figures: &Figures, report: &mut Report) -> Result<()> {
-    for senders in [1, 16, 64] {
-        let rate = |store: &str| Ok::<_, Error>(1.0 / figures.get(&format!("sends {store} {senders}"))?);
-        let (files, sqlite) = (rate("files")?, rate("sqlite")?);
-        let what = format!("durable sends, {senders} at once");
-        report.figure(format!("{what}, files"), format!("{files:.0} messages/s"));
-        report.compared(format!("{what}, sqlite"), format!("{sqlite:.0} messages/s"), sqlite / files, "files");
+/// Stores as forged opens them: those that are built in, and plugins.
+fn stores(figures: &Figures, messages: u32, report: &mut Report) -> Result<()> {
+    let rate = |what: &str, store: &str| Ok::<_, Error>(1.0 / figures.get(&format!("{what} {store}"))?);
+    // Each kind of promise has its built-in store, which the plugins are compared with.
+    let durable = ("files", &[("sqlite", "`sqlite`")][..]);
+    let examples = [
+        ("example-rust", "Rust example"),
+        ("example-c", "C example"),
+        ("example-python", "Python example, in a child"),
+    ];
+    for (promise, (base, rivals)) in [("durable", durable), ("in memory", ("memory", &examples[..]))] {
+        for senders in [1, 16, 64] {
+            let (what, text) = (format!("append {senders}"), format!("{promise} appends, {senders} at once"));
+            let ours = rate(&what, base)?;
+            report.figure(format!("{text}, built-in `{base}`"), format!("{ours:.0} messages/s"));
+            for (store, name) in rivals {
+                let figure = rate(&what, store)?;
+                report.compared(format!("{text}, {name}"), format!("{figure:.0} messages/s"), figure / ours, base);
+            }
+        }
+        let text = format!("scan of {}, per message", thousands(messages as usize));
+        let ours = figures.get(&format!("scan {base}"))?;
+        report.figure(format!("{text}, built-in `{base}`"), micro(ours));
+        for (store, name) in rivals {
+            let rival = (format!("scan {base}"), base);
+            figures.row(report, &format!("{text}, {name}"), &format!("scan {store}"), (&rival.0, rival.1), None)?;
+        }
     }
     Ok(())
-}
-
-/// The same commands on both stores, each in a project with the same messages.
-fn commands(bench: &Bench, rounds: usize, messages: usize, report: &mut Report) -> Result<()> {
-    let files = bench.stage.project("plugins-files", messages)?;
-    let sqlite = PathBuf::from(bench.directory("sqlite")?);
-    let filling = time(&mut bench.cost(&["fill", &path(&files), &path(&sqlite), "sqlite"]))?;
-    let count = thousands(messages);
-    report.figure(format!("importing {count} messages into sqlite"), shown(filling));
-    let rare = (messages / 2).to_string();
-    for (what, arguments) in [
-        ("`fmail log task -n 20`", vec!["log", "task", "-n", "20"]),
-        ("`fmail send`", vec!["send", "bench", "one more"]),
-        ("`fmail search`, a word in every message", vec!["search", "module"]),
-        ("`fmail search`, a word in one message", vec!["search", &rare]),
-    ] {
-        // Reading every message takes seconds; a few times are enough to tell.
-        let rounds = if arguments[1] == rare { rounds.div_ceil(20) } else { rounds };
-        succeed(&mut bench.fmail(&sqlite, "sqlite", &arguments))?;
-        let pair = [bench.fmail(&files, "files", &arguments), bench.fmail(&sqlite, "sqlite", &arguments)];
-        let [on_files, on_sqlite] = medians(rounds, pair)?;
-        report.figure(format!("{what}, {count} messages, files"), shown(on_files));
-        let with = ratio(on_sqlite, on_files);
-        report.compared(format!("{what}, {count} messages, sqlite"), shown(on_sqlite), with, "files");
-    }
-    Ok(())
-}
-
-fn path(path: &Path) -> String {
-    path.display().to_string()
-}
-
-/// A number as the other rows write it.
-fn thousands(number: usize) -> String {
-    match number {
-        0..1_000 => number.to_string(),
-        _ => format!("{},{:03}", number / 1_000, number % 1_000),
-    }
 }
 
 /// A short time with three digits that matter.
@@ -239,10 +213,5 @@ mod tests {
         let figures = Figures(HashMap::from([("get in process".into(), 1e-6)]));
         let error = boundary(&figures, &mut Report::default()).unwrap_err();
         assert!(error.message().contains("`get library` was not measured"), "{error}");
-    }
-
-    #[test]
-    fn numbers_are_written_as_people_do() {
-        assert_eq!([999, 2_000, 100_000].map(thousands), ["999", "2,000", "100,000"]);
     }
 }

@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fmail_api::{Error, ErrorKind, Result, Timestamp};
 
+use super::Extent;
+use super::part::Part;
 use super::stage::Stage;
 use crate::cargo;
 use crate::install::doing;
@@ -16,6 +18,9 @@ use crate::install::doing;
 pub struct Report {
     rows: Vec<Row>,
 }
+
+/// What a row says of a goal that is not met.
+const MISSED: &str = "missed";
 
 /// One measurement.
 struct Row {
@@ -47,18 +52,27 @@ impl Report {
     /// The goal of the last row, and whether it is met.
     pub fn goal(&mut self, goal: &str, met: bool) {
         if let Some(row) = self.rows.last_mut() {
-            row.goal = format!("{goal}: {}", if met { "met" } else { "missed" });
+            row.goal = format!("{goal}: {}", if met { "met" } else { MISSED });
         }
     }
 
-    /// The table as Markdown, with when and on what it was made.
-    pub fn text(&self, stage: &Stage, rounds: usize) -> String {
+    /// The rows whose goal is missed, each in a line.
+    pub fn missed(&self) -> Vec<String> {
+        let missed = self.rows.iter().filter(|row| row.goal.ends_with(MISSED));
+        missed.map(|row| format!("{}: {} {} ({})", row.what, row.figure, row.comparison, row.goal)).collect()
+    }
+
+    /// The table as Markdown, with when, on what and how it was made.
+    pub fn text(&self, stage: &Stage, extent: &Extent, took: Duration) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = Timestamp::from_unix(now.as_secs() as i64, 0).to_string();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let place = file_system(stage.directory());
-        let (day, kernel, table) = (&now[..10], kernel(), self.table());
-        format!("{day}, {cores} cores, Linux {kernel}, {place}, {rounds} rounds, medians:\n\n{table}")
+        let (day, machine, table) = (&now[..10], machine(stage.directory()), self.table());
+        let Extent { rounds, turns, .. } = extent;
+        let took = took.as_secs();
+        format!(
+            "{day}; {machine}. Medians of {rounds} repetitions of what is timed one by one, and of {turns} turns of what is \
+             counted each second; measured in {took} s.\n\n{table}"
+        )
     }
 
     /// The rows, every column as wide as its widest cell.
@@ -112,6 +126,27 @@ pub fn shown_seconds(seconds: f64) -> String {
     format!("{value:.*} {unit}", digits(value))
 }
 
+/// What the figures depend on.
+fn machine(directory: &Path) -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processor = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let processor = processor.map_or("unknown processor", |(_, name)| name);
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kilobytes = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next());
+    let gigabytes = kilobytes.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) / 1024.0 / 1024.0;
+    let (kernel, place) = (kernel(), file_system(directory));
+    format!("{cores} cores ({processor}), {gigabytes:.0} GB of memory, Linux {kernel}, {place}")
+}
+
+/// A number as people write it.
+pub fn thousands(number: usize) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        _ => format!("{},{:03}", thousands(number / 1_000), number % 1_000),
+    }
+}
+
 /// The kernel's version without what a distributor or a host appended to it.
 fn kernel() -> String {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -129,35 +164,11 @@ fn file_system(directory: &Path) -> String {
     above.max_by_key(|(point, _)| point.len()).map_or("unknown file system", |(_, kind)| kind).into()
 }
 
-/// A place for a table in docs/benchmarks.md.
-#[derive(Debug, Clone, Copy)]
-pub enum Section {
-    /// What fmail and its daemon cost.
-    Main,
-    /// What plugins cost.
-    Plugins,
-    /// Agents on MCP.
-    Mcp,
-    /// From host to host.
-    Relay,
-}
-
-impl Section {
-    const fn begin(self) -> &'static str {
-        match self {
-            Section::Main => "<!-- written by `cargo xtask bench --write` -->\n",
-            Section::Plugins => "<!-- written by `cargo xtask bench --plugins --write` -->\n",
-            Section::Mcp => "<!-- written by `cargo xtask bench --mcp --write` -->\n",
-            Section::Relay => "<!-- written by `cargo xtask bench --relay --write` -->\n",
-        }
-    }
-}
-
 const END: &str = "<!-- end -->\n";
 
 /// Puts the table between its marks in docs/benchmarks.md; the rest of the document is written by people.
-pub fn write(table: &str, section: Section) -> Result<()> {
-    let begin = section.begin();
+pub fn write(table: &str, part: Part) -> Result<()> {
+    let begin = &part.mark();
     let file = cargo::workspace().join("docs/benchmarks.md");
     let text = fs::read_to_string(&file).map_err(doing("reading", &file))?;
     let place = text.split_once(begin).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
@@ -184,6 +195,11 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_written_as_people_do() {
+        assert_eq!([999, 2_000, 100_000, 1_000_000].map(thousands), ["999", "2,000", "100,000", "1,000,000"]);
+    }
+
+    #[test]
     fn the_table_is_markdown_with_even_columns() {
         let mut report = Report::default();
         report.figure("1 sender, Redis", "not measured");
@@ -191,6 +207,7 @@ mod tests {
         report.goal("at most 1 x", true);
         let table = report.table();
         let lines: Vec<&str> = table.lines().collect();
+        assert!(report.missed().is_empty());
         let expected = [
             "| measurement     |       figure | ratio              | goal             |",
             "| --------------- | -----------: | ------------------ | ---------------- |",

@@ -21,16 +21,6 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Builds the programs.
-    pub fn set() -> Result<Self> {
-        Stage::with(cargo::build_release()?)
-    }
-
-    /// The same with the programs that the tests use.
-    pub fn set_unoptimised() -> Result<Self> {
-        Stage::with(cargo::build_debug()?)
-    }
-
     /// A stage for this `fmail` and what lies beside it.
     pub fn with(fmail: PathBuf) -> Result<Self> {
         let target = cargo::target();

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use fmail_api::{Error, Result};
 
+use super::Extent;
 use super::report::Report;
 use super::stage::{Stage, succeed};
 use super::timing::quantile;
@@ -12,11 +13,12 @@ use super::timing::quantile;
 const WRITERS: usize = 8;
 
 /// Adds the rows of this measurement.
-pub fn measure(stage: &Stage, rounds: usize, report: &mut Report) -> Result<()> {
+pub fn measure(stage: &Stage, extent: &Extent, report: &mut Report) -> Result<()> {
+    let Extent { rounds, turns, .. } = *extent;
     let project = stage.project("writers", 0)?;
     let project_in_c = stage.project_in_c("writers-c")?;
     let (mut ours, mut in_c) = (Vec::new(), Vec::new());
-    for _ in 0..3 {
+    for _ in 0..turns {
         in_c.push(rate(rounds, || stage.send_in_c(&project_in_c))?);
         ours.push(rate(rounds, || stage.fmail(&project, &["send", "bench", "one of many"]))?);
     }

@@ -55,10 +55,11 @@ impl Rebuild<'_> {
         let mut writer = Writer::new(self.fs, file);
         let mut rows: Vec<Row> = Vec::new();
         let mut listed: Vec<Listed> = Vec::new();
+        let mut progress = Progress::new(self.reporter);
         for parent in [layout::TOPICS, layout::DIRECT] {
-            self.list(parent, &mut rows, &mut listed)?;
+            self.list(parent, &mut rows, &mut listed, &mut progress)?;
         }
-        listed.sort_unstable_by_key(|item| (item.id, item.row));
+        progress.total = listed.len();
         for (number, row) in rows.iter_mut().enumerate() {
             // Rows come first, in one run, so that their slots are known before any entry is written.
             writer.reserve_row(row, number as u32);
@@ -68,10 +69,10 @@ impl Rebuild<'_> {
         let given = remains.as_ref().and_then(|(index, _)| index.state().ok()).map_or(0, |state| state.high);
         let mut known = Known::new(remains.as_ref().map(|(index, _)| index));
         let mut dirs: HashMap<u32, Dir> = HashMap::new();
-        let mut progress = Progress::new(self.reporter, listed.len());
         let mut keys: Vec<Key> = Vec::new();
-        let (regular, ahead): (Vec<Listed>, Vec<Listed>) = listed.into_iter().partition(|item| item.id <= this.latest);
-        for group in regular.chunk_by(|one, two| one.id == two.id).chain(ahead.chunk_by(|one, two| one.id == two.id)) {
+        // What is in order first, then what is too far ahead; in place, since the list of a million is most of the memory.
+        listed.sort_unstable_by_key(|item| (item.id > this.latest, item.id, item.row));
+        for group in listed.chunk_by(|one, two| one.id == two.id) {
             progress.advance(group.len());
             this.place(group, &mut rows, &mut known, &mut dirs, &mut writer, &mut keys)?;
         }
@@ -99,7 +100,13 @@ impl Rebuild<'_> {
         self.latest.max(MessageId::from_ticks(earlier.high).unwrap_or(MessageId::MIN))
     }
 
-    fn list(&self, parent: &str, rows: &mut Vec<Row>, listed: &mut Vec<Listed>) -> Result<()> {
+    fn list(
+        &self,
+        parent: &str,
+        rows: &mut Vec<Row>,
+        listed: &mut Vec<Listed>,
+        progress: &mut Progress<'_>,
+    ) -> Result<()> {
         let dir = match self.fs.open_dir(self.top, parent) {
             Ok(dir) => dir,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -124,6 +131,7 @@ impl Rebuild<'_> {
             let number = rows.len() as u32;
             let listing = self.fs.list(&mailbox, &mut |name, _| {
                 listed.extend(layout::id_of(name).map(|id| Listed { id, row: number }));
+                progress.listed(listed.len());
                 true
             });
             listing.map_err(failed)?;
@@ -361,6 +369,9 @@ impl<'a> Known<'a> {
     }
 }
 
+/// How often a rebuild tells how far it is, and after which time it begins to.
+const EVERY: Duration = Duration::from_secs(1);
+
 /// Tells how far a rebuild is, once it takes longer than a second.
 struct Progress<'a> {
     reporter: &'a Reporter,
@@ -372,18 +383,34 @@ struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    fn new(reporter: &'a Reporter, total: usize) -> Self {
-        Progress { reporter, total, done: 0, started: Instant::now(), next: Duration::from_secs(1), shown: false }
+    fn new(reporter: &'a Reporter) -> Self {
+        Progress { reporter, total: 0, done: 0, started: Instant::now(), next: EVERY, shown: false }
     }
 
+    /// So many names have been listed; how many there are is not known yet.
+    fn listed(&mut self, names: usize) {
+        if names.is_multiple_of(512) && self.is_due() {
+            self.tell(format!("rebuilding the index: {names} messages found so far"));
+        }
+    }
+
+    /// So many more messages have been placed.
     fn advance(&mut self, by: usize) {
         self.done += by;
-        if self.done % 512 < by && self.started.elapsed() >= self.next {
-            self.next += Duration::from_secs(1);
-            self.shown = true;
-            let text = format!("rebuilding the index: {} of {} messages", self.done, self.total);
-            (self.reporter)(Notice::new(NoticeKind::Progress, text));
+        if self.done % 512 < by && self.is_due() {
+            self.tell(format!("rebuilding the index: {} of {} messages", self.done, self.total));
         }
+    }
+
+    fn is_due(&self) -> bool {
+        self.started.elapsed() >= self.next
+    }
+
+    fn tell(&mut self, text: String) {
+        // From now on, and not from when this was due: a step that took long is told once.
+        self.next = self.started.elapsed() + EVERY;
+        self.shown = true;
+        (self.reporter)(Notice::new(NoticeKind::Progress, text));
     }
 
     fn finish(&self) {

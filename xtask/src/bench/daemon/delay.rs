@@ -1,9 +1,11 @@
-//! From a send to a watcher, with nothing else going on.
+//! From a send to a watcher: with nothing else going on, and while a server does half of what it can.
 
 use std::time::Duration;
 
 use fmail_api::Result;
 
+use super::background::Background;
+use super::fanout::{Sustained, WATCHERS};
 use super::load::delay;
 use super::peer::{Peer, Script};
 use super::{Effort, Servers};
@@ -12,6 +14,8 @@ use crate::bench::timing::quantile;
 
 /// Long enough that every server has come to rest.
 const PAUSE: Duration = Duration::from_millis(2);
+/// The goal for what 99 of 100 messages take, in microseconds.
+const MOST: f64 = 1_000.0;
 
 /// One server's part, with its two connections.
 struct Side {
@@ -55,17 +59,60 @@ pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result
             }
         }
     }
+    tell(&mut sides, "", report);
+    Ok(())
+}
+
+/// The same while each server passes on half as many messages to a hundred watchers as it can. One after the other: it is
+/// a server's own load that it is measured under.
+pub fn measure_loaded(servers: &Servers, sustained: Sustained, effort: Effort, report: &mut Report) -> Result<()> {
+    let mut sides = Vec::new();
+    if let (Some(nats), Some(each_second)) = (&servers.nats, sustained.nats) {
+        sides.push(loaded(&nats.name, nats.quiet_script()?, nats.script()?, each_second, effort)?);
+    }
+    let against = (!sides.is_empty()).then_some(0);
+    for (what, forged, each_second) in [
+        ("forged, `durability = \"os\"`", &servers.os, sustained.os),
+        ("forged, durable", &servers.disk, sustained.disk),
+    ] {
+        let side = loaded(what, forged.quiet_script()?, forged.pipelining_script()?, each_second, effort)?;
+        sides.push(side.against(against));
+    }
+    tell(&mut sides, " at half load", report);
+    Ok(())
+}
+
+fn loaded(what: &str, script: Script, load: Script, each_second: f64, effort: Effort) -> Result<Side> {
+    let background = Background::start(load, WATCHERS[0], each_second / 2.0)?;
+    let mut side = Side::new(what, script)?;
+    let uncounted = effort.messages as u64 / 2;
+    for number in 1..=uncounted + effort.messages as u64 {
+        std::thread::sleep(PAUSE);
+        let taken = delay(&side.script, &mut side.sender, &mut side.watcher, number)?;
+        if number > uncounted {
+            side.samples.push(taken);
+        }
+    }
+    background.end()?;
+    Ok(side)
+}
+
+/// Adds a row for each side.
+fn tell(sides: &mut [Side], when: &str, report: &mut Report) {
     let medians: Vec<f64> = sides.iter_mut().map(|side| side.quantile(0.5)).collect();
     for (place, half) in medians.iter().enumerate() {
         let most = sides[place].quantile(0.99);
         let (what, figure) = (&sides[place].what, format!("p50 {half:.0} µs, p99 {most:.0} µs"));
-        let what = format!("from a send to a watcher, {what}");
+        let is_ours = what.starts_with("forged");
+        let what = format!("from a send to a watcher{when}, {what}");
         match sides[place].against {
             Some(other) => report.compared(what, figure, half / medians[other], &sides[other].what),
             None => report.figure(what, figure),
         }
+        if is_ours {
+            report.goal("p99 under 1 ms", most < MOST);
+        }
     }
-    Ok(())
 }
 
 /// Everyone who runs: first those who sync nothing, then those who sync a message before they answer.

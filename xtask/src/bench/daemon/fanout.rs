@@ -1,38 +1,108 @@
-//! One sender, a hundred watchers, against NATS core.
+//! One sender, very many watchers, against NATS core; and what watchers cost that have nothing to do.
 
 use fmail_api::Result;
 
-use super::load::delivered;
+use super::forged::Forged;
+use super::load::{Rate, delivered};
+use super::nats::Nats;
+use super::peer::Peer;
 use super::sends::{median, shown};
-use super::{Effort, NOT_MEASURED, Servers};
+use super::{Effort, NOT_MEASURED, Servers, available};
 use crate::bench::report::Report;
+use crate::bench::stage::Stage;
 
-const WATCHERS: usize = 100;
+/// How many watch what one sends.
+pub const WATCHERS: [usize; 2] = [100, 1_000];
+/// How many are idle.
+const IDLE: usize = 1_000;
+/// The most memory that they may cost.
+const MOST: f64 = 64.0;
+
+/// The messages that each server has passed on to a hundred watchers in a second.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sustained {
+    pub disk: f64,
+    pub os: f64,
+    pub nats: Option<f64>,
+}
 
 /// Adds the rows of this measurement.
-pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result<()> {
-    let what = |who: &str| format!("1 sender, {WATCHERS} watchers, {who}");
+pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result<Sustained> {
+    let mut sustained = Sustained::default();
+    for watchers in WATCHERS {
+        let measured = rates(servers, watchers, effort)?;
+        tell(servers, watchers, &measured, report);
+        if watchers == WATCHERS[0] {
+            let messages = |rate: &Rate| rate.each_second / watchers as f64;
+            let Measured { nats, os, disk } = &measured;
+            sustained = Sustained { disk: messages(disk), os: messages(os), nats: nats.as_ref().map(messages) };
+        }
+    }
+    Ok(sustained)
+}
+
+struct Measured {
+    nats: Option<Rate>,
+    os: Rate,
+    disk: Rate,
+}
+
+fn rates(servers: &Servers, watchers: usize, effort: Effort) -> Result<Measured> {
     let (mut theirs, mut disk, mut os) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..effort.turns {
         if let Some(nats) = &servers.nats {
-            theirs.push(delivered(&nats.script()?, WATCHERS, effort.span)?);
+            theirs.push(delivered(&nats.script()?, watchers, effort.span)?);
         }
-        os.push(delivered(&servers.os.pipelining_script()?, WATCHERS, effort.span)?);
-        disk.push(delivered(&servers.disk.pipelining_script()?, WATCHERS, effort.span)?);
+        os.push(delivered(&servers.os.pipelining_script()?, watchers, effort.span)?);
+        disk.push(delivered(&servers.disk.pipelining_script()?, watchers, effort.span)?);
     }
-    match &servers.nats {
-        Some(nats) => report.figure(what(&nats.name), shown(median(&theirs), "deliveries/s")),
+    let nats = servers.nats.is_some().then(|| median(&theirs));
+    Ok(Measured { nats, os: median(&os), disk: median(&disk) })
+}
+
+fn tell(servers: &Servers, watchers: usize, measured: &Measured, report: &mut Report) {
+    let what = |who: &str| format!("1 sender, {} watchers, {who}", grouped(watchers));
+    let nats = servers.nats.as_ref().map(|nats| nats.name.as_str()).zip(measured.nats);
+    match nats {
+        Some((name, rate)) => report.figure(what(name), shown(rate, "deliveries/s")),
         None => report.figure(what("NATS"), NOT_MEASURED),
     }
-    for (who, ours) in [("forged, `durability = \"os\"`", os), ("forged, durable", disk)] {
-        let ours = median(&ours);
-        match &servers.nats {
-            Some(nats) => {
-                let ratio = ours.each_second / median(&theirs).each_second;
-                report.compared(what(who), shown(ours, "deliveries/s"), ratio, &nats.name);
-            }
-            None => report.figure(what(who), shown(ours, "deliveries/s")),
+    for (who, ours, goal) in
+        [("forged, `durability = \"os\"`", measured.os, Some(1.0)), ("forged, durable", measured.disk, None)]
+    {
+        let Some((name, theirs)) = nats else {
+            report.figure(what(who), shown(ours, "deliveries/s"));
+            continue;
+        };
+        let ratio = ours.each_second / theirs.each_second;
+        report.compared(what(who), shown(ours, "deliveries/s"), ratio, name);
+        if let Some(goal) = goal {
+            report.goal("at least level", ratio >= goal);
         }
     }
+}
+
+/// Adds the rows about watchers to whom nothing is sent. Each server is started for this alone: what another measurement
+/// has left in its memory does not count.
+pub fn measure_idle(stage: &Stage, report: &mut Report) -> Result<()> {
+    let what = |who: &str| format!("{} idle watchers, resident memory, {who}", grouped(IDLE));
+    if let Some(nats) = available("NATS", Nats::start(stage)) {
+        let watchers = (0..IDLE).map(|_| Peer::watcher(&nats.script()?)).collect::<Result<Vec<_>>>()?;
+        report.figure(what(&nats.name), format!("{:.1} MB", nats.resident()?));
+        drop(watchers);
+    }
+    let forged = Forged::start_in(stage, "daemon-idle", "disk")?;
+    let alone = forged.resident()?;
+    let watchers = (0..IDLE).map(|_| Peer::watcher(&forged.script()?)).collect::<Result<Vec<_>>>()?;
+    let resident = forged.resident()?;
+    drop(watchers);
+    let each = (resident - alone) * 1e3 / IDLE as f64;
+    report.figure(what("forged"), format!("{resident:.1} MB, {each:.1} kB each"));
+    report.goal(&format!("under {MOST:.0} MB"), resident < MOST);
     Ok(())
+}
+
+/// The number with a comma between thousands.
+fn grouped(number: usize) -> String {
+    if number < 1_000 { number.to_string() } else { format!("{},{:03}", number / 1_000, number % 1_000) }
 }

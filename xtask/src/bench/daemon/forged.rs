@@ -1,8 +1,9 @@
 //! Our daemon, spoken to in raw lines.
 
 use fmail_api::{Error, Result};
+use memchr::memchr;
 
-use super::message::{NAME, body};
+use super::message::{NAME, QUIET, body};
 use super::peer::{Address, Frame, Script};
 use super::process::Process;
 use crate::bench::stage::Stage;
@@ -10,23 +11,38 @@ use crate::bench::stage::Stage;
 /// A running daemon with a project of its own.
 pub struct Forged {
     address: Address,
-    _process: Process,
+    process: Process,
 }
 
 impl Forged {
     /// Starts a daemon with this `mail.durability`.
     pub fn start(stage: &Stage, durability: &str) -> Result<Self> {
-        let project = stage.project(&format!("daemon-{durability}"), 0)?;
+        Forged::start_in(stage, &format!("daemon-{durability}"), durability)
+    }
+
+    /// The same in a project of this name.
+    pub fn start_in(stage: &Stage, name: &str, durability: &str) -> Result<Self> {
+        let project = stage.project(name, 0)?;
         let address = Address::Unix(project.join(".fmail/forged.sock"));
         let mut command = stage.forged(&project);
         command.env("FMAIL_DURABILITY", durability);
-        let log = stage.directory().join(format!("forged-{durability}.log"));
-        Ok(Forged { _process: Process::start(command, &address, &log)?, address })
+        let log = stage.directory().join(format!("forged-{name}.log"));
+        Ok(Forged { process: Process::start(command, &address, &log)?, address })
+    }
+
+    /// The memory that it has in use now, in millions of bytes.
+    pub fn resident(&self) -> Result<f64> {
+        self.process.resident()
     }
 
     /// One request after the other, as PROTOCOL.md has it.
     pub fn script(&self) -> Result<Script> {
         script(&self.address)
+    }
+
+    /// The same about a topic that nothing else is sent to.
+    pub fn quiet_script(&self) -> Result<Script> {
+        script_about(&self.address, QUIET)
     }
 
     /// Several requests at a time, which needs a `hello`.
@@ -37,12 +53,16 @@ impl Forged {
 
 /// One request after the other to a daemon at this address.
 pub fn script(address: &Address) -> Result<Script> {
-    let send = request(&format!(r#""cmd":"send","to":"{NAME}","body":"{}""#, body()?));
+    script_about(address, NAME)
+}
+
+fn script_about(address: &Address, topic: &str) -> Result<Script> {
+    let send = request(&format!(r#""cmd":"send","to":"{topic}","body":"{}""#, body()?));
     Ok(Script {
         address: address.clone(),
         framing: frame,
         greeting: None,
-        subscription: Some(request(&format!(r#""cmd":"watch","topic":"{NAME}""#))),
+        subscription: Some(request(&format!(r#""cmd":"watch","topic":"{topic}""#))),
         request: None,
         publication: Box::new(move |_| send.clone()),
         acknowledges: true,
@@ -60,7 +80,7 @@ fn request(fields: &str) -> Vec<u8> {
 
 /// A line is a frame, and its beginning says which.
 fn frame(bytes: &[u8]) -> Result<Option<(Frame, usize)>> {
-    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+    let Some(end) = memchr(b'\n', bytes) else { return Ok(None) };
     let line = &bytes[..end];
     let frame = match line {
         _ if line.starts_with(br#"{"ok":true"#) => Frame::Acknowledgement,

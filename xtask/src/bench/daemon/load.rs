@@ -5,10 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use fmail_api::Result;
+use fmail_api::{Error, Result};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::peer::{Frame, Peer, Script, wait};
+use super::peer::{Frame, PATIENCE, Peer, Script, wait};
+use super::ready::Ready;
 
 /// How many messages of a sender may be under way. Enough for a server to put them together; few enough that no watcher
 /// falls behind so far that it is cut.
@@ -48,19 +49,24 @@ pub fn worked() -> Duration {
 
 /// Acknowledged publications of so many connections, each with one under way. The first fifth of the time is not counted.
 pub fn acknowledged(script: &Script, connections: usize, span: Duration) -> Result<Rate> {
-    let mut peers = (0..connections).map(|_| Peer::sender(script)).collect::<Result<Vec<_>>>()?;
+    acknowledged_each(&vec![script; connections], span)
+}
+
+/// The same for connections that each have a script of their own.
+pub fn acknowledged_each(scripts: &[&Script], span: Duration) -> Result<Rate> {
+    let mut peers = scripts.iter().map(|script| Peer::sender(script)).collect::<Result<Vec<_>>>()?;
     let mut number = 0;
-    let mut next = || {
+    let mut next = |place: usize| {
         number += 1;
-        (script.publication)(number)
+        (scripts[place].publication)(number)
     };
-    peers.iter_mut().try_for_each(|peer| peer.say(&next()))?;
+    peers.iter_mut().enumerate().try_for_each(|(place, peer)| peer.say(&next(place)))?;
     let mut phase = |span: Duration| -> Result<Rate> {
         let (watch, mut count) = (Stopwatch::start(), 0);
         while watch.start.elapsed() < span {
             for place in wait(peers.iter())? {
                 let heard = peers[place].hear(Frame::Acknowledgement)?;
-                (0..heard).try_for_each(|_| peers[place].say(&next()))?;
+                (0..heard).try_for_each(|_| peers[place].say(&next(place)))?;
                 count += heard as u64;
             }
         }
@@ -83,6 +89,7 @@ pub fn delivered(script: &Script, watchers: usize, span: Duration) -> Result<Rat
 pub fn delivered_between(script: &Script, there: &Script, watchers: usize, span: Duration) -> Result<Rate> {
     let mut sender = Peer::sender(script)?;
     let mut watchers = (0..watchers).map(|_| Peer::watcher(there)).collect::<Result<Vec<_>>>()?;
+    let mut ready = Ready::of([&sender].into_iter().chain(&watchers))?;
     let mut phase = |span: Duration| -> Result<Rate> {
         let (watch, mut sent, mut acknowledged) = (Stopwatch::start(), 0, 0);
         let mut arrived = vec![0; watchers.len()];
@@ -94,16 +101,20 @@ pub fn delivered_between(script: &Script, there: &Script, watchers: usize, span:
             }
             while open && sent < slowest + WINDOW {
                 sent += 1;
-                sender.say(&(script.publication)(sent))?;
+                sender.keep(&(script.publication)(sent));
             }
-            for place in wait([&sender].into_iter().chain(&watchers))? {
+            sender.write()?;
+            ready.look(0, &sender)?;
+            let mut told = 0;
+            for place in ready.wait(PATIENCE)? {
+                told += 1;
                 match place.checked_sub(1) {
-                    None => {
-                        sender.write()?;
-                        acknowledged += sender.hear(Frame::Acknowledgement)? as u64;
-                    }
+                    None => acknowledged += sender.hear(Frame::Acknowledgement)? as u64,
                     Some(place) => arrived[place] += watchers[place].hear(Frame::Delivery)? as u64,
                 }
+            }
+            if told == 0 {
+                return Err(Error::internal(format!("a server said nothing for {} s", PATIENCE.as_secs())));
             }
         }
     };

@@ -7,6 +7,8 @@ pub const BYTES: usize = 350;
 
 /// The agent that sends and the topic that it sends to.
 pub const NAME: &str = "bench";
+/// A topic of the same length for what is timed while much is sent to the other.
+pub const QUIET: &str = "quiet";
 
 /// A body with which the stored message has exactly [`BYTES`].
 pub fn body() -> Result<String> {

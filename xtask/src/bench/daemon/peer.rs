@@ -1,5 +1,6 @@
 //! A connection of the load generator: bytes in both directions, and where one frame ends.
 
+use std::cell::RefCell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,10 +12,16 @@ use fmail_api::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A server that says nothing for so long has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How much is read at a time; no frame is longer.
-const BUFFER: usize = 64 * 1024;
+const BUFFER: usize = 256 * 1024;
+
+thread_local! {
+    /// What was read last. All connections of a thread share it: a thousand buffers of their own would not fit into the
+    /// processor's memory, and the generator would measure that.
+    static HEARD: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
+}
 
 /// Where a server listens.
 #[derive(Debug, Clone)]
@@ -53,21 +60,20 @@ pub struct Script {
     /// What a watcher says before each message, when it has to ask for it.
     pub request: Option<fn(u64) -> Vec<u8>>,
     /// How the message with this number is sent.
-    pub publication: Box<dyn Fn(u64) -> Vec<u8>>,
+    pub publication: Box<dyn Fn(u64) -> Vec<u8> + Send>,
     /// Whether a publication is acknowledged.
     pub acknowledges: bool,
 }
 
-trait Socket: Read + Write + AsFd {}
-impl<T: Read + Write + AsFd> Socket for T {}
+trait Socket: Read + Write + AsFd + Send {}
+impl<T: Read + Write + AsFd + Send> Socket for T {}
 
 /// A connection that never blocks.
 pub struct Peer {
     socket: Box<dyn Socket>,
     framing: Framing,
-    incoming: Box<[u8]>,
-    /// How much of `incoming` is filled.
-    filled: usize,
+    /// The beginning of a frame whose end has not come yet.
+    incoming: Vec<u8>,
     outgoing: Vec<u8>,
 }
 
@@ -84,8 +90,7 @@ impl Peer {
 
     fn greeted(script: &Script, greeting: Option<&[u8]>) -> Result<Self> {
         let socket = connect(&script.address).map_err(|error| Error::io("connecting to a server", &error))?;
-        let incoming = vec![0; BUFFER].into_boxed_slice();
-        let mut peer = Peer { socket, framing: script.framing, incoming, filled: 0, outgoing: Vec::new() };
+        let mut peer = Peer { socket, framing: script.framing, incoming: Vec::new(), outgoing: Vec::new() };
         if let Some(greeting) = greeting {
             peer.say(greeting)?;
             peer.wait_for(Frame::Acknowledgement)?;
@@ -95,8 +100,18 @@ impl Peer {
 
     /// Writes what fits and keeps the rest for [`Peer::write`].
     pub fn say(&mut self, bytes: &[u8]) -> Result<()> {
-        self.outgoing.extend_from_slice(bytes);
+        self.keep(bytes);
         self.write()
+    }
+
+    /// Keeps this for [`Peer::write`], so that it goes out together with what follows.
+    pub fn keep(&mut self, bytes: &[u8]) {
+        self.outgoing.extend_from_slice(bytes);
+    }
+
+    /// Whether something is left to write.
+    pub fn is_behind(&self) -> bool {
+        !self.outgoing.is_empty()
     }
 
     /// Writes what was kept.
@@ -113,20 +128,27 @@ impl Peer {
 
     /// Reads once, if there is something, and counts the frames of one kind.
     pub fn hear(&mut self, wanted: Frame) -> Result<usize> {
-        match self.socket.read(&mut self.incoming[self.filled..]) {
-            Ok(0) => return Err(Error::internal("a server closed a connection in the middle of a measurement")),
-            Ok(read) => self.filled += read,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
-            Err(error) => return Err(Error::io("reading from a server", &error)),
-        }
-        let (mut start, mut count) = (0, 0);
-        while let Some((frame, length)) = (self.framing)(&self.incoming[start..self.filled])? {
-            start += length;
-            count += usize::from(frame == wanted);
-        }
-        self.incoming.copy_within(start..self.filled, 0);
-        self.filled -= start;
-        Ok(count)
+        HEARD.with_borrow_mut(|heard| {
+            let before = self.incoming.len();
+            heard[..before].copy_from_slice(&self.incoming);
+            let filled = match self.socket.read(&mut heard[before..]) {
+                Ok(0) => return Err(Error::internal("a server closed a connection in the middle of a measurement")),
+                Ok(read) => before + read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+                Err(error) => return Err(Error::io("reading from a server", &error)),
+            };
+            let (mut start, mut count) = (0, 0);
+            while let Some((frame, length)) = (self.framing)(&heard[start..filled])? {
+                start += length;
+                count += usize::from(frame == wanted);
+            }
+            if filled == BUFFER && start == 0 {
+                return Err(Error::internal("a server says more at once than the generator can hear"));
+            }
+            self.incoming.clear();
+            self.incoming.extend_from_slice(&heard[start..filled]);
+            Ok(count)
+        })
     }
 
     /// Waits until a frame of this kind has come.

@@ -42,6 +42,15 @@ impl Process {
         Ok(process)
     }
 
+    /// The memory that it has in use now, in millions of bytes.
+    pub fn resident(&self) -> Result<f64> {
+        let path = format!("/proc/{}/status", self.0.id());
+        let status = fs::read_to_string(&path).map_err(doing("reading", Path::new(&path)))?;
+        let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        let kilobytes: Option<f64> = kilobytes.and_then(|text| text.parse().ok());
+        kilobytes.map(|text| text * 1024.0 / 1e6).ok_or_else(|| Error::internal(format!("{path} tells no VmRSS")))
+    }
+
     /// The processor time that it has used, in seconds.
     pub fn worked(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
@@ -50,6 +59,16 @@ impl Process {
             stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().skip(11).take(2)).into_iter().flatten();
         let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
         ticks as f64 / TICKS
+    }
+}
+
+impl Process {
+    /// A figure of the kernel about its memory, in megabytes: `VmRSS` is what is resident, `VmHWM` the most that was.
+    pub fn memory(&self, name: &str) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        kilobytes.unwrap_or(0.0) / 1_024.0
     }
 }
 

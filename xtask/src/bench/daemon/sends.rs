@@ -1,44 +1,59 @@
-//! Acknowledged durable sends, against a Redis stream that is synced before each answer, and against a C program that does
-//! the same to the same file system for groups of as many messages.
+//! Acknowledged durable sends, against servers that sync before each answer: a Redis stream and a NATS JetStream; and against
+//! a C program that does the same to the same file system for groups of as many messages.
 
 use fmail_api::Result;
 
-use super::load::{Rate, acknowledged};
+use super::load::{Rate, acknowledged, acknowledged_each};
+use super::peer::Script;
 use super::{Effort, NOT_MEASURED, Servers};
 use crate::bench::report::Report;
 use crate::bench::stage::Stage;
 use crate::bench::timing::quantile;
 
-const CONNECTIONS: [usize; 3] = [1, 16, 64];
+/// How many connections there are, and how many times as fast as Redis and as NATS we want to be.
+const CONNECTIONS: [(usize, f64, f64); 3] = [(1, 1.0, 1.0), (16, 0.75, 3.0), (64, 0.45, 3.0)];
 
 /// Adds the rows of this measurement.
 pub fn measure(stage: &Stage, servers: &Servers, effort: Effort, report: &mut Report) -> Result<()> {
-    for connections in CONNECTIONS {
-        let many = if connections == 1 { "1 connection".into() } else { format!("{connections} connections") };
-        let (mut ours, mut theirs, mut least) = (Vec::new(), Vec::new(), Vec::new());
+    for (connections, of_redis, of_nats) in CONNECTIONS {
+        let (mut ours, mut redis, mut nats, mut least) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for _ in 0..effort.turns {
-            if let Some(redis) = &servers.redis {
-                theirs.push(acknowledged(&redis.stream("bench")?, connections, effort.span)?);
+            if let Some(server) = &servers.redis {
+                redis.push(acknowledged(&server.stream("bench")?, connections, effort.span)?);
+            }
+            if let Some(server) = &servers.jetstream {
+                let script = |number: usize| server.script(&format!("sender-{number}"));
+                let scripts: Vec<Script> = (0..connections).map(script).collect::<Result<_>>()?;
+                nats.push(acknowledged_each(&scripts.iter().collect::<Vec<_>>(), effort.span)?);
             }
             least.push(stage.groups_in_c("journal", connections, effort.span)?);
             ours.push(acknowledged(&servers.disk.script()?, connections, effort.span)?);
         }
-        let (ours, least) = (median(&ours), quantile(&mut least, 0.5));
-        let what = format!("{many}, durable sends, forged");
-        match &servers.redis {
-            Some(redis) => {
-                let theirs = median(&theirs);
-                report.figure(format!("{many}, durable sends, {} `XADD`", redis.name), shown(theirs, "sends/s"));
-                report.compared(what, shown(ours, "sends/s"), ours.each_second / theirs.each_second, &redis.name);
-            }
-            None => {
-                report.figure(format!("{many}, durable sends, Redis `XADD`"), NOT_MEASURED);
-                report.figure(what, shown(ours, "sends/s"));
-            }
+        let many = if connections == 1 { "1 connection".into() } else { format!("{connections} connections") };
+        let what = |who: &str| format!("{many}, durable sends, {who}");
+        let ours = median(&ours);
+        if servers.redis.is_none() && servers.jetstream.is_none() {
+            report.figure(what("forged"), shown(ours, "sends/s"));
         }
+        let rivals = [
+            (servers.redis.as_ref().map(|server| &server.name), "Redis", " `XADD`", redis, of_redis),
+            (servers.jetstream.as_ref().map(|server| &server.name), "NATS JetStream", "", nats, of_nats),
+        ];
+        for (name, plain, command, theirs, goal) in rivals {
+            let Some(name) = name else {
+                report.figure(what(&format!("{plain}{command}")), NOT_MEASURED);
+                continue;
+            };
+            let theirs = median(&theirs);
+            report.figure(what(&format!("{name}{command}")), shown(theirs, "sends/s"));
+            let ratio = ours.each_second / theirs.each_second;
+            report.compared(what(&format!("forged, beside {plain}")), shown(ours, "sends/s"), ratio, name);
+            report.goal(&format!("at least {goal} x"), ratio >= goal);
+        }
+        let least = quantile(&mut least, 0.5);
         report.figure(format!("{many}, the same file operations in C"), format!("{least:.0} messages/s"));
         let ratio = ours.each_second / least;
-        report.compared(format!("{many}, forged beside that"), shown(ours, "sends/s"), ratio, "C");
+        report.compared(what("forged, beside C"), shown(ours, "sends/s"), ratio, "C");
         report.goal("at least 0.7 x", ratio >= 0.7);
     }
     Ok(())

@@ -13,9 +13,9 @@ use fmail_api::Result;
 use self::forged::Forged;
 use self::load::{Crowd, Outcome, work};
 use self::way::Way;
+use super::Extent;
 use super::report::{Report, shown_seconds};
 use super::stage::Stage;
-use crate::cargo;
 
 /// As many agents as upstream was tried with, and what became of it.
 const UPSTREAM: [(Crowd, Upstream); 3] = [
@@ -38,15 +38,9 @@ enum Upstream {
     Unfinished(&'static str),
 }
 
-/// Builds the daemon and the transport.
-pub fn build() -> Result<Stage> {
-    cargo::build_release_plugins(&["fmail-http"])?;
-    Stage::with(cargo::build_release_of(&["forged", "fmail-cli"])?)
-}
-
-/// Adds the rows of this measurement, and says how many turns were counted. Every message that was acknowledged has to be
+/// Adds the rows of this measurement. Every message that was acknowledged has to be
 /// in the files, once.
-pub fn measure(stage: &Stage, quick: bool, report: &mut Report) -> Result<usize> {
+pub fn measure(stage: &Stage, extent: &Extent, report: &mut Report) -> Result<()> {
     for (crowd, upstream) in UPSTREAM {
         let name = format!("mcp-{}-{}", crowd.agents, crowd.messages);
         let mut outcome = meet(stage, &name, Way::Mcp, crowd)?;
@@ -62,11 +56,10 @@ pub fn measure(stage: &Stage, quick: bool, report: &mut Report) -> Result<usize>
             }
         }
     }
-    let crowd = if quick { FEW } else { CROWD };
+    let crowd = if extent.quick { FEW } else { CROWD };
     // The ways take turns, and the first turn of each is not counted: everything has been used before.
     let mut outcomes = [Outcome::default(), Outcome::default()];
-    let turns = if quick { 1 } else { 3 };
-    for turn in 0..=turns {
+    for turn in 0..=extent.turns {
         for (way, outcome) in [Way::Lines, Way::Mcp].into_iter().zip(&mut outcomes) {
             let one = meet(stage, &format!("{}-{turn}", way.name()), way, crowd)?;
             if turn > 0 {
@@ -95,7 +88,7 @@ pub fn measure(stage: &Stage, quick: bool, report: &mut Report) -> Result<usize>
     report.figure(format!("{crowd}, {}", Way::Lines.shown()), lines.rate());
     let ratio = mcp.each_second() / lines.each_second();
     report.compared(format!("{crowd}, {}", Way::Mcp.shown()), mcp.rate(), ratio, Way::Lines.shown());
-    Ok(turns)
+    Ok(())
 }
 
 /// Lets a crowd work in a project of its own, with a daemon of its own, and counts what is stored.

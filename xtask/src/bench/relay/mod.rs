@@ -62,8 +62,9 @@ struct Contest {
 
 /// Adds the rows of these measurements.
 pub fn measure(stage: &Stage, rounds: usize, report: &mut Report) -> Result<()> {
-    let contest = |what, durability: &str| -> Result<Contest> {
-        let mirror = available("NATS", Mirror::start(stage, durability == "disk"));
+    let mut contest = |what, durability: &str| -> Result<Contest> {
+        let name = format!("NATS JetStream, beside {what}");
+        let mirror = available(&name, Mirror::start(stage, durability == "disk"), report);
         Ok(Contest { what, hosts: Hosts::start(stage, durability)?, mirror })
     };
     let contests = [contest("forged, durable", "disk")?, contest("forged, `durability = \"os\"`", "os")?];

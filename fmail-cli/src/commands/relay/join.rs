@@ -165,24 +165,6 @@ fn unanswered(problem: Option<io::Error>, port: u16, patience: Duration) -> (Str
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refused_connection_is_told_from_silence() {
-        let time = Duration::from_secs(2);
-        let why = |kind: io::ErrorKind| unanswered(Some(kind.into()), 7465, time);
-        let (refused, help) = why(io::ErrorKind::ConnectionRefused);
-        assert!(
-            refused.contains("refused") && help.contains("start forged") && help.contains("7465"),
-            "{refused} {help}"
-        );
-        assert!(why(io::ErrorKind::TimedOut).0.contains("within 2000 ms"));
-        assert!(!why(io::ErrorKind::HostUnreachable).0.contains("within"));
-    }
-}
-
 fn show(pairing: &Pairing, invitation: &Invitation, reached: &Result<Reached>, served: bool, json: bool) -> Outcome {
     let mut output = Output::stdout();
     let (address, name) = (pairing.address.to_string(), &pairing.name);
@@ -209,4 +191,22 @@ fn show(pairing: &Pairing, invitation: &Invitation, reached: &Result<Reached>, s
         note(&format!("the invitation can be accepted until {}", invitation.expires.whole_seconds()));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_connection_is_told_from_silence() {
+        let time = Duration::from_secs(2);
+        let why = |kind: io::ErrorKind| unanswered(Some(kind.into()), 7465, time);
+        let (refused, help) = why(io::ErrorKind::ConnectionRefused);
+        assert!(
+            refused.contains("refused") && help.contains("start forged") && help.contains("7465"),
+            "{refused} {help}"
+        );
+        assert!(why(io::ErrorKind::TimedOut).0.contains("within 2000 ms"));
+        assert!(!why(io::ErrorKind::HostUnreachable).0.contains("within"));
+    }
 }

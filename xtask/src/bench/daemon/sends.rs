@@ -50,7 +50,6 @@ pub fn measure(stage: &Stage, servers: &Servers, effort: Effort, report: &mut Re
             report.compared(what(&format!("forged, beside {plain}")), shown(ours, "sends/s"), ratio, name);
             report.goal(&format!("at least {goal} x"), ratio >= goal);
         }
-        let least = quantile(&mut least, 0.5);
         report.figure(format!("{many}, the same file operations in C"), format!("{least:.0} messages/s"));
         let ratio = ours.each_second / least;
         report.compared(what("forged, beside C"), shown(ours, "sends/s"), ratio, "C");

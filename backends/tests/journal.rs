@@ -273,7 +273,7 @@ fn what_was_told_as_failed_does_not_come_back_out_of_the_journal() {
     assert_eq!(steps.iter().filter(|step| step.operation == "sync_dir").count(), 1, "the name of a new mailbox");
     let mut failed = 0;
     for errno in [EIO, ENOSPC] {
-        for at in 0..steps.len() {
+        for (at, step) in steps.iter().enumerate() {
             let project = Project::in_memory();
             let (store, fs, _) = failing(&project);
             send(&store, "task", "before");
@@ -283,7 +283,7 @@ fn what_was_told_as_failed_does_not_come_back_out_of_the_journal() {
             failed += usize::from(answer.is_err());
             let mut expected = vec!["before"];
             expected.extend(answer.is_ok().then_some("one"));
-            let what = format!("{at} ({:?}): {answer:?}", steps[at]);
+            let what = format!("{at} ({step:?}): {answer:?}");
             assert_eq!(bodies(&all(&store)), expected, "{what}");
             send(&store, "task", "after");
             expected.push("after");

@@ -105,7 +105,7 @@ fn points_right(host: &Host) {
     for event in futures::executor::block_on_stream(stored) {
         if let fmail_api::Event::Message(delivery) = event.unwrap() {
             // What is stored says it, or nothing: an id that is free, or the right one.
-            for mentioned in delivery.message.reply_to {
+            if let Some(mentioned) = delivery.message.reply_to {
                 let there = bodies.get(&mentioned);
                 let name = text(&delivery.message).split(' ').next().unwrap().to_string();
                 assert!(there.is_none_or(|body| *body == format!("{name} asks")), "{:?}", delivery.message);
@@ -159,14 +159,18 @@ fn the_id_of_a_parent_that_is_awaited_is_given_to_nobody_else() {
     for message in ours.iter().filter(|message| !text(message).ends_with("asks")) {
         three.import(message, one.run);
     }
-    theirs.iter().for_each(|message| drop(three.import(message, two.run)));
+    for message in &theirs {
+        three.import(message, two.run);
+    }
     points_right_without_parent(&three);
     // Also behind a new start.
     let three = super::Host {
         project: crate::testing::Project { operations: super::operations(&three, 3), ..three.project },
         ..three
     };
-    ours.iter().for_each(|message| drop(three.import(message, one.run)));
+    for message in &ours {
+        three.import(message, one.run);
+    }
     points_right(&three);
     right(&three);
     assert_eq!(id_of(&three, "one asks"), id_of(&one, "one asks"), "its id was kept for it");

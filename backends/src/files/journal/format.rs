@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(header.place(40, 70), 100);
         assert_eq!(header.place(100, 100), 100);
         assert_eq!((header.offset(30), header.offset(130)), (RECORDS_AT + 30, RECORDS_AT + 30));
-        assert!(header.beyond() >= header.clean + header.room && header.beyond() % 100 == 0);
+        assert!(header.beyond() >= header.clean + header.room && header.beyond().is_multiple_of(100));
         assert!(header.covers(30) && header.covers(130) && !header.covers(29) && !header.covers(131));
     }
 }

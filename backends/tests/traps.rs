@@ -244,15 +244,15 @@ fn a_newer_layout_is_refused_and_left_as_it_is() {
     send(&project.store(), "task", "first");
     let record = project.path("project.json");
     let text = std::fs::read_to_string(&record).unwrap();
-    std::fs::write(&record, text.replace("\"format\": 1", "\"format\": 2")).unwrap();
+    std::fs::write(&record, text.replace("\"format\": 2", "\"format\": 3")).unwrap();
     let error = block_on(project.store().append(draft("task", "second"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidProject);
-    assert!(error.message().contains("format 2") && error.help_text() == Some("upgrade fmail"), "{error:?}");
+    assert!(error.message().contains("format 3") && error.help_text() == Some("upgrade fmail"), "{error:?}");
     assert_eq!(project.files().len(), 1);
     // What it can read it still reads.
     assert_eq!(bodies(&all(&project.store())), ["first"]);
     std::fs::write(&record, text).unwrap();
-    edit_index(&project, HEADER_AT, |header| header[40..44].copy_from_slice(&2_u32.to_le_bytes()));
+    edit_index(&project, HEADER_AT, |header| header[40..44].copy_from_slice(&3_u32.to_le_bytes()));
     let index = std::fs::read(project.path("index")).unwrap();
     let error = block_on(project.store().append(draft("task", "second"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidProject, "{error:?}");

@@ -150,7 +150,7 @@ mod tests {
     fn callers_who_were_turned_away_are_one_line() {
         let now: Timestamp = "2026-01-10T15:30:00Z".parse().unwrap();
         let one = Strangers { count: 1, address: "10.0.0.7:5".into(), reason: "GET /\n".into(), at: now };
-        assert_eq!(strangers(&one, now), "1 caller was turned away now, from 10.0.0.7:5: GET /\\n");
+        assert_eq!(strangers(&one, now), "1 caller was turned away 0s ago, from 10.0.0.7:5: GET /\\n");
         let more = Strangers { count: 3, at: now.before(Duration::from_secs(9)), ..one };
         assert!(strangers(&more, now).starts_with("3 callers were turned away, the last one 9s ago, from"));
     }

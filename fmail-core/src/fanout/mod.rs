@@ -17,9 +17,9 @@ use std::task::{Context, Poll, ready};
 
 use async_trait::async_trait;
 use fmail_api::{
-    Appended, Capabilities, Cursor, Draft, Error, ErrorKind, Event, EventStream, Expect, Health, Imported, Mailbox,
-    Message, Order, Quarantine, Query, Record, RecordKey, Removed, Result, Revision, Scan, Selection, Since, Store,
-    Summary,
+    Appended, Capabilities, Cursor, Draft, Error, ErrorKind, Event, EventStream, Expect, Health, Identity, Imported,
+    Mailbox, Message, Order, Quarantine, Query, Record, RecordKey, Removed, Result, Revision, Scan, Selection, Since,
+    Store, Summary,
 };
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, stream};
@@ -82,7 +82,7 @@ impl Fanout {
         while let Some(event) = messages.next().await {
             match event {
                 Ok(Event::Message(delivery)) => {
-                    known.insert(delivery.cursor.clone());
+                    known.insert(delivery.message.identity());
                     if query.accepts(&delivery.message) {
                         gap.push(Ok(Event::Message(delivery)));
                     }
@@ -111,7 +111,7 @@ struct Live {
     reader: RingReader,
     query: Query,
     /// What was delivered from the gap. Only events below `until` can be among it.
-    known: HashSet<Cursor>,
+    known: HashSet<Identity>,
     until: u64,
     ended: bool,
 }
@@ -119,7 +119,7 @@ struct Live {
 /// What a watcher wants of the ring.
 struct Wanted<'a> {
     query: &'a Query,
-    known: &'a mut HashSet<Cursor>,
+    known: &'a mut HashSet<Identity>,
     until: u64,
 }
 
@@ -130,7 +130,7 @@ impl Wanted<'_> {
         }
         match event {
             Event::Message(delivery) => {
-                (self.known.is_empty() || !self.known.contains(&delivery.cursor))
+                (self.known.is_empty() || !self.known.contains(&delivery.message.identity()))
                     && delivery.message.stands_in(&self.query.scope)
                     && self.query.accepts(&delivery.message)
             }

@@ -40,12 +40,8 @@ impl Suite {
     pub const fn programs(self) -> &'static [Program] {
         const KILLS: &[Program] =
             &[program("fmail-e2e", "kill"), program("fmail-e2e", "daemon_kill"), program("fmail-e2e", "mail_kill")];
-        const FAULTS: &[Program] = &[
-            program("fmail-backends", "faults"),
-            program("fmail-backends", "groups"),
-            program("fmail-backends", "journal"),
-            program("fmail-e2e", "strace"),
-        ];
+        const FAULTS: &[Program] =
+            &[program("fmail-backends", "faults"), program("fmail-backends", "groups"), program("fmail-e2e", "strace")];
         const POWER: &[Program] = &[program("fmail-backends", "power")];
         const SOAK: &[Program] = &[program("fmail-e2e", "soak")];
         const RELAY: &[Program] =

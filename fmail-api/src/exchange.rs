@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | `digest` | [`DigestRequest`]: what the caller holds in some stretches | [`Digest`]: for each, the same, its parts, or its places |
 //! | `fetch` | [`FetchRequest`]: places, or whole stretches | a stream of messages in their origin form |
-//! | `import` | [`ImportRequest`]: a message in its origin form | [`Imported`](crate::Imported) |
+//! | `import` | [`ImportRequest`]: a message in its origin form | [`Imported`] |
 //! | `import_many` | [`ImportManyRequest`]: several of them | a [`Verdict`] for each |
 //! | `records` | [`RecordsRequest`]: what the caller holds of the records that travel | [`Records`] |
 //! | `relay` | [`RelayRequest`](crate::RelayRequest): everything that arrives | a stream of messages in their origin form |

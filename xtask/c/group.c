@@ -56,6 +56,7 @@ static void *helper(void *number) {
         must(fdatasync(files[(intptr_t)number]) == 0, "fdatasync");
         pthread_barrier_wait(&end);
     }
+    return NULL;
 }
 
 int main(int argc, char **argv) {

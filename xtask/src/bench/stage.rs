@@ -1,35 +1,43 @@
 //! The programs that are measured and the directories that they work in.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fmail_api::{Error, Result};
+use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use tempfile::TempDir;
 
 use crate::install::doing;
 use crate::{cargo, fixture};
 
 /// Everything that a measurement needs. Its directory is on the file system of the target directory, since temporary
-/// directories are often in memory, where a sync costs nothing.
+/// directories are often in memory, where a sync costs nothing. Nothing in it is removed before the measurement ends.
 pub struct Stage {
     directory: TempDir,
     fmail: PathBuf,
     send_in_c: PathBuf,
     group_in_c: PathBuf,
     peak: PathBuf,
+    /// How often the C program has stored groups.
+    groups: AtomicUsize,
 }
 
 impl Stage {
     /// A stage for this `fmail` and what lies beside it.
     pub fn with(fmail: PathBuf) -> Result<Self> {
-        let target = cargo::target();
+        let stages = cargo::target().join("bench");
+        std::fs::create_dir_all(&stages).map_err(doing("creating", &stages))?;
+        spread_below(&stages);
         let directory =
-            TempDir::with_prefix_in("bench-", &target).map_err(doing("creating a directory in", &target))?;
+            TempDir::with_prefix_in("stage-", &stages).map_err(doing("creating a directory in", &stages))?;
+        spread_below(directory.path());
         let send_in_c = compile("send", directory.path())?;
         let group_in_c = compile("group", directory.path())?;
         let peak = compile("peak", directory.path())?;
-        Ok(Stage { directory, fmail, send_in_c, group_in_c, peak })
+        Ok(Stage { directory, fmail, send_in_c, group_in_c, peak, groups: AtomicUsize::new(0) })
     }
 
     /// The directory in which everything is measured.
@@ -87,12 +95,11 @@ impl Stage {
 
     /// How many messages a second the C program stores, in groups of this size and in this way (`xtask/c/group.c`).
     pub fn groups_in_c(&self, way: &str, size: usize, span: Duration) -> Result<f64> {
-        let root = self.directory().join("groups-in-c");
+        let root = format!("groups-in-c-{}", self.groups.fetch_add(1, Ordering::Relaxed));
         let (size, span) = (size.to_string(), span.as_secs_f64().to_string());
-        let mut command = self.command(&self.group_in_c, self.directory(), &["groups-in-c", way, &size, &span]);
+        let mut command = self.command(&self.group_in_c, self.directory(), &[&root, way, &size, &span]);
         let output = command.stdout(Stdio::piped()).output().map_err(doing("starting", &self.group_in_c))?;
         let stored = String::from_utf8_lossy(&output.stdout).trim().parse();
-        std::fs::remove_dir_all(&root).map_err(doing("removing", &root))?;
         stored.map_err(|_| Error::internal(format!("the C program failed in the benchmark: {}", output.status)))
     }
 
@@ -117,6 +124,20 @@ impl Stage {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
+}
+
+/// Asks the file system to put the directories that are made in this one far from each other, where it knows how to.
+///
+/// An ext4 without a journal does not use an inode again for minutes after it was freed, and looks at each such inode again
+/// for every file that it makes nearby: what a build or an earlier measurement has removed would make files ten times as dear.
+fn spread_below(directory: &Path) {
+    let spread = || -> std::io::Result<()> {
+        let file = File::open(directory)?;
+        let flags = ioctl_getflags(&file)?;
+        Ok(ioctl_setflags(&file, flags | IFlags::TOPDIR)?)
+    };
+    // Other file systems have no such wish to grant, and do not need it.
+    let _ = spread();
 }
 
 fn compile(name: &str, directory: &Path) -> Result<PathBuf> {

@@ -1,16 +1,20 @@
 //! Sends that come at the same time, put together.
 //!
 //! A thread for each would cost more than the send: it has to be woken, wait in the store's line, and be woken again with its
-//! answer. So they wait here, without a thread, and one thread stores all that have come by the time it looks. Nobody waits for
-//! company: who comes alone is stored at once.
+//! answer. So they wait here, without a thread, and whoever comes first stores all that have come by the time it looks, on the
+//! thread that it is on: waking another one for it takes as long as storing it. What has come meanwhile is left to a thread of
+//! its own, so that nobody waits for the messages of others. Nobody waits for company: who comes alone is stored at once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fmail_api::{Context, Error, Result, SendRequest, Sent};
 use fmail_core::{Operations, waiting};
+use fmail_transports::is_one_at_a_time;
 use futures::executor::block_on;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
+use tokio::task::{block_in_place, yield_now};
 
 use crate::found::Guarded;
 
@@ -57,8 +61,12 @@ impl Sends {
     ) -> Result<Sent> {
         let (answer, answered) = oneshot::channel();
         if self.join(Waiting { context, request, answer, busy }) {
-            let (serving, guarded) = (Serving { sends: self.clone(), over: false }, guarded.cloned());
-            tokio::task::spawn_blocking(move || serving.serve(guarded.as_deref()));
+            let duty = Duty(Some(Serving::new(self, guarded.cloned())));
+            // Whatever else this connection has sent joins the line.
+            if !is_one_at_a_time() {
+                yield_now().await;
+            }
+            duty.fulfil();
         }
         let ended = |_| Err(Error::internal("an operation ended unexpectedly; the daemon's log says why"));
         answered.await.unwrap_or_else(ended)
@@ -76,27 +84,67 @@ impl Sends {
     }
 }
 
-/// The duty to store what waits. If it ends early, whoever still waits is told, and the next to come has it again.
+/// The duty of who came first, which passes to a thread when it is given up.
+struct Duty(Option<Serving>);
+
+impl Duty {
+    /// Stores what waits on this thread, and leaves what comes meanwhile to another.
+    fn fulfil(mut self) {
+        // Only a runtime of several threads can go on without this one.
+        if Handle::current().runtime_flavor() != RuntimeFlavor::MultiThread {
+            return;
+        }
+        if let Some(mut serving) = self.0.take() {
+            block_in_place(|| serving.serve_next());
+            self.0 = (!serving.is_over()).then_some(serving);
+        }
+    }
+}
+
+impl Drop for Duty {
+    fn drop(&mut self) {
+        if let Some(mut serving) = self.0.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn_blocking(move || while serving.serve_next() {});
+        }
+    }
+}
+
+/// Stores what waits. If it ends early, whoever still waits is told, and the next to come has the duty again.
 struct Serving {
     sends: Arc<Sends>,
+    guarded: Option<Arc<Guarded>>,
     /// Nobody waits any more.
     over: bool,
 }
 
 impl Serving {
-    fn serve(mut self, guarded: Option<&Guarded>) {
-        while let Some(taken) = self.take() {
-            let (requests, waiting_for): (Vec<_>, Vec<_>) =
-                taken.into_iter().map(|one| ((one.context, one.request), (one.answer, one.busy))).unzip();
-            let answers = match guarded.map_or(Ok(()), Guarded::check) {
-                Ok(()) => waiting(|| block_on(self.sends.operations.send_many(requests))),
-                Err(error) => requests.iter().map(|_| Err(error.clone())).collect(),
-            };
-            for ((asked, _busy), answer) in waiting_for.into_iter().zip(answers) {
-                // Whoever asked may be gone.
-                let _ = asked.send(answer);
-            }
+    fn new(sends: &Arc<Sends>, guarded: Option<Arc<Guarded>>) -> Self {
+        Serving { sends: sends.clone(), guarded, over: false }
+    }
+
+    /// Stores the next that wait, and says whether there were any.
+    fn serve_next(&mut self) -> bool {
+        let Some(taken) = self.take() else { return false };
+        let (requests, waiting_for): (Vec<_>, Vec<_>) =
+            taken.into_iter().map(|one| ((one.context, one.request), (one.answer, one.busy))).unzip();
+        let answers = match self.guarded.as_ref().map_or(Ok(()), |guarded| guarded.check()) {
+            Ok(()) => waiting(|| block_on(self.sends.operations.send_many(requests))),
+            Err(error) => requests.iter().map(|_| Err(error.clone())).collect(),
+        };
+        for ((asked, _busy), answer) in waiting_for.into_iter().zip(answers) {
+            // Whoever asked may be gone.
+            let _ = asked.send(answer);
         }
+        true
+    }
+
+    /// Whether nobody waits; then the duty is over.
+    fn is_over(&mut self) -> bool {
+        let mut line = self.sends.lock();
+        (line.served, self.over) = (!line.waiting.is_empty(), line.waiting.is_empty());
+        self.over
     }
 
     /// The next that are stored together; nothing when nobody waits, and then the duty is over.

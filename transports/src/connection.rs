@@ -50,6 +50,15 @@ impl Default for Limits {
 /// How many bytes of requests one connection has under way at most, after `hello`.
 const UNDER_WAY: usize = 16 * 1024 * 1024;
 
+tokio::task_local! {
+    static ONE_AT_A_TIME: ();
+}
+
+/// Whether this request came over a connection that says nothing more until it is answered. There is no company to wait for.
+pub fn is_one_at_a_time() -> bool {
+    ONE_AT_A_TIME.try_with(|()| ()).is_ok()
+}
+
 /// Finds the project that a request means.
 #[async_trait]
 pub trait Route: Send + Sync {
@@ -149,7 +158,7 @@ where
             };
             let is_hello = matches!(call.request, Request::Hello(_));
             let (form, endless) = (call.form, call.request.is_endless());
-            match self.peer.run(call).await {
+            match ONE_AT_A_TIME.scope((), self.peer.run(call)).await {
                 Err(error) => self.peer.refuse(&error, req_id.as_ref()).await?,
                 Ok(reply) => {
                     let style = if is_hello { Style::Full } else { Style::Plain };

@@ -24,7 +24,7 @@ mod writer;
 pub use admission::Keyring;
 pub use authentication::Token;
 pub use callers::{Caller, Callers};
-pub use connection::Limits;
+pub use connection::{Limits, is_one_at_a_time};
 pub use conversation::{Answer, Conversation, Endpoint, Failure, TcpEndpoint};
 pub use remote::{ANSWER, GREETING, Remote, events, reply};
 pub use tcp::TcpTransport;

@@ -63,6 +63,8 @@ pub enum Kind {
 pub struct Stat {
     /// What it is.
     pub kind: Kind,
+    /// The file system that it is on.
+    pub device: u64,
     /// Which one it is, on its file system.
     pub inode: u64,
     /// How many names it has.
@@ -107,6 +109,8 @@ pub trait Fs: Send + Sync {
     fn truncate(&self, file: &File, size: u64) -> io::Result<()>;
     /// Makes a file's content durable.
     fn sync_data(&self, file: &File) -> io::Result<()>;
+    /// Tells the disk to begin with a part of a file that will be made durable soon. Nothing depends on it.
+    fn begin_sync(&self, _file: &File, _offset: u64, _length: u64) {}
     /// Makes a directory's names durable.
     fn sync_dir(&self, dir: &Dir) -> io::Result<()>;
     /// Makes everything durable that the file system of a directory holds, of other programs too.
@@ -234,6 +238,12 @@ impl Fs for RealFs {
         file.sync_data()
     }
 
+    fn begin_sync(&self, file: &File, offset: u64, length: u64) {
+        // What is not needed in memory any more is written at once, and nobody waits for it. It does stay in memory, since it
+        // is being written; and if it did not, nothing would be lost by that.
+        let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(length), rustix::fs::Advice::DontNeed);
+    }
+
     fn sync_dir(&self, dir: &Dir) -> io::Result<()> {
         Ok(rustix::fs::fsync(&dir.0)?)
     }
@@ -305,6 +315,7 @@ fn stat_from(stat: &rustix::fs::Stat) -> Stat {
     let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
     Stat {
         kind: kind_from(FileType::from_raw_mode(stat.st_mode)),
+        device: stat.st_dev,
         inode: stat.st_ino,
         links: u64::from(stat.st_nlink as u32),
         size: u64::try_from(stat.st_size).unwrap_or(0),

@@ -16,6 +16,7 @@ mod census;
 mod crew;
 pub mod fs;
 mod group;
+mod handles;
 mod head;
 mod import;
 mod index;

@@ -106,13 +106,21 @@ impl Session {
         messages: &[Message],
         crew: &Crew,
     ) -> Result<Vec<Outcome>> {
-        let temporary = ensure_dir(self.fs(), top, layout::TEMPORARY, 0o700)
+        let temporary = self
+            .open_again("", top, layout::TEMPORARY)
+            .or_else(|_| ensure_dir(self.fs(), top, layout::TEMPORARY, 0o700))
             .map_err(|error| unusable(layout::TEMPORARY, &error))?;
         let (messages, mailboxes) = self.find_mailboxes(top, messages);
         let places = mailboxes.into_iter().map(|mailbox| self.place(changes, mailbox)).collect::<Result<_>>()?;
         let mut publication = Publication { session: self, temporary, places, messages };
+        publication.encode();
+        // The disk writes the journal while the files are made.
+        let run = publication.journal(top, changes)?;
         let files = publication.write();
-        let run = publication.journal(top, changes).inspect_err(|_| publication.clean_up())?;
+        let run = match run {
+            Some(run) => publication.sync_journal(top, run),
+            None => None,
+        };
         match &run {
             Some(_) => drop(files),
             None => publication.sync(files, crew),
@@ -164,7 +172,7 @@ impl Session {
         let fs = self.fs();
         let (parent, name, mode) = layout::target_dir(&target);
         let open = || {
-            let dir = match fs.open_dir(top, parent).and_then(|parent| fs.open_dir(&parent, name)) {
+            let dir = match self.open_mailbox(top, parent, name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     leave_mark(fs, top, &layout::unfinished_name(0))?;
                     let parent = ensure_dir(fs, top, parent, layout::parent_mode(parent))?;
@@ -237,21 +245,26 @@ impl Session {
 }
 
 impl Publication<'_, '_> {
+    /// Makes the texts of the files.
+    fn encode(&mut self) {
+        for number in 0..self.messages.len() {
+            let private = self.messages[number].places.iter().all(|place| self.is_private(*place));
+            let one = &mut self.messages[number];
+            if one.is_well() {
+                one.text = serde_json::to_string_pretty(one.message).unwrap_or_default();
+                one.text.push('\n');
+                one.mode = if private { 0o600 } else { 0o644 };
+            }
+        }
+    }
+
     /// Writes the temporaries. The first one is there before all others and as long as any of them: who looks for
     /// leftovers looks for that name only.
     fn write(&mut self) -> Vec<(usize, File)> {
         let mut files = Vec::new();
         let mut created = 0;
-        for number in 0..self.messages.len() {
-            let private = self.messages[number].places.iter().all(|place| self.is_private(*place));
-            let one = &mut self.messages[number];
-            if !one.is_well() {
-                continue;
-            }
+        for (number, one) in self.messages.iter_mut().enumerate().filter(|(_, one)| one.is_well()) {
             let (fs, name) = (self.session.fs(), layout::unfinished_name(created));
-            one.text = serde_json::to_string_pretty(one.message).unwrap_or_default();
-            one.text.push('\n');
-            one.mode = if private { 0o600 } else { 0o644 };
             let written = create(fs, &self.temporary, &name, one.mode).and_then(|file| {
                 created += 1;
                 one.temporary = Some(name);
@@ -284,8 +297,8 @@ impl Publication<'_, '_> {
         }
     }
 
-    /// Makes the contents durable in the journal, where there is one. A journal that fails is given up, and the files are
-    /// synced as they are without one.
+    /// Writes the contents to the journal, where there is one. A journal that fails is given up, and the files are synced as
+    /// they are without one.
     fn journal(&mut self, top: &Dir, changes: &mut Changes<'_>) -> Result<Option<Run>> {
         let well = || self.messages.iter().filter(|one| one.is_well());
         let lengths: Vec<usize> = well().map(|one| one.text.len()).collect();
@@ -298,6 +311,14 @@ impl Publication<'_, '_> {
             one.record = Some(number);
         }
         Ok(Some(run))
+    }
+
+    /// Makes the contents durable in the journal; nothing when it fails and is given up.
+    fn sync_journal(&mut self, top: &Dir, run: Run) -> Option<Run> {
+        let Err(error) = run.sync() else { return Some(run) };
+        self.session.abandon_journal(top, &run, &error);
+        self.messages.iter_mut().for_each(|one| one.record = None);
+        None
     }
 
     /// Gives the messages their names, in the order of their ids. One that stands in the journal needs no temporary any

@@ -9,6 +9,7 @@ use fmail_api::{Error, ErrorKind, FORMAT_VERSION, Health, MessageId, Notice, Not
 use rustix::fs::MemfdFlags;
 
 use super::fs::{Dir, Fs, Kind, Open, ensure_dir, failure, read_file};
+use super::handles::Handles;
 use super::index::{Changes, Index, Rebuild, Unusable};
 use super::journal::Keeper;
 use super::lock::{Lock, Manner};
@@ -35,6 +36,8 @@ pub struct Session {
     pub queue: Queue,
     /// The journal, where this process writes one.
     pub journal: Keeper,
+    /// What a daemon keeps open.
+    pub handles: Handles,
 }
 
 /// The right to change the index: the project's lock, or the only process that sees a private index.
@@ -73,6 +76,7 @@ impl Session {
             hub: Mutex::new(None),
             queue: Queue::default(),
             journal: Keeper::default(),
+            handles: Handles::default(),
         }
     }
 
@@ -174,6 +178,12 @@ impl Session {
 
     /// Reads `project.json`: a newer format is refused, a missing file is written.
     fn check_project(&self, top: &Dir) -> Result<()> {
+        if self.is_project_known(top) {
+            return Ok(());
+        }
+        // Looked at before it is read: whoever changes it meanwhile changes what is found the next time.
+        let keeps = self.options.journal.writes;
+        let seen = if keeps { self.fs().stat(top, layout::PROJECT).ok() } else { None };
         let bytes = match read_file(self.fs(), top, layout::PROJECT, MAX_PROJECT) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.create_project(top),
@@ -189,7 +199,10 @@ impl Session {
         }
         match found.get("format").and_then(serde_json::Value::as_u64) {
             Some(format) if format > u64::from(FORMAT_VERSION) => Err(newer(format)),
-            _ => Ok(()),
+            _ => {
+                *relock(&self.handles.project) = seen;
+                Ok(())
+            }
         }
     }
 
@@ -313,7 +326,14 @@ impl Session {
 
     /// Opens the index on disk, or keeps the one in hand when it is still the same file.
     fn open_index(&self, top: &Dir, how: Open) -> Result<Arc<Index>, Unusable> {
+        let keeps = how == Open::ReadWrite && self.options.journal.writes;
+        if keeps && let Some(index) = self.index_again(top) {
+            return Ok(index);
+        }
         let index = Arc::new(Index::open(&self.options.fs, top, self.boot(), how)?);
+        if keeps {
+            *relock(&self.handles.index) = Some(index.clone());
+        }
         if how == Open::Read {
             // A writer keeps its own handle; readers share one as long as the file is the same.
             let mut current = relock(&self.current);

@@ -23,7 +23,7 @@ impl Session {
             return Ok(());
         }
         self.settle_journal(top, writing)?;
-        let Ok(temporary) = self.fs().open_dir(top, layout::TEMPORARY) else { return Ok(()) };
+        let Ok(temporary) = self.open_again("", top, layout::TEMPORARY) else { return Ok(()) };
         let first = layout::unfinished_name(0);
         match self.fs().stat(&temporary, &first) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !writing.rebuilt => return Ok(()),

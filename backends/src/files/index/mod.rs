@@ -32,6 +32,8 @@ pub struct Index {
     pub epoch: u64,
     /// Which file this is, to notice when another took its place.
     pub inode: u64,
+    /// The file system that it is on.
+    pub device: u64,
 }
 
 /// Why an index cannot be used.
@@ -66,12 +68,12 @@ impl Index {
         if header.boot != boot || header.inode != stat.inode {
             return Err(Unusable::Rebuild);
         }
-        Ok(Index { fs: fs.clone(), file, epoch: header.epoch, inode: stat.inode })
+        Ok(Index { fs: fs.clone(), file, epoch: header.epoch, inode: stat.inode, device: stat.device })
     }
 
     /// An index that lives only in this process.
     pub fn in_memory(fs: &Arc<dyn Fs>, file: File, epoch: u64) -> Index {
-        Index { fs: fs.clone(), file, epoch, inode: 0 }
+        Index { fs: fs.clone(), file, epoch, inode: 0, device: 0 }
     }
 
     /// Opens whatever is left of an index of any boot, to save reading the files it knows; and says which boot.
@@ -80,7 +82,7 @@ impl Index {
         let mut bytes = [0; 64];
         fs.read_at(&file, &mut bytes, 0).ok()?;
         let header = Header::decode(&bytes)?;
-        Some((Index { fs: fs.clone(), file, epoch: header.epoch, inode: 0 }, header.boot))
+        Some((Index { fs: fs.clone(), file, epoch: header.epoch, inode: 0, device: 0 }, header.boot))
     }
 
     /// The counters, as they are now.

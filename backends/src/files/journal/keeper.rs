@@ -156,7 +156,7 @@ impl Run {
         self.end
     }
 
-    /// Writes the texts of a group with the permissions of their files, and makes them durable.
+    /// Writes the texts of a group with the permissions of their files.
     pub fn write<'t>(&mut self, texts: impl Iterator<Item = (u32, &'t str)>) -> io::Result<()> {
         let mut bytes = Vec::with_capacity((self.end - self.position) as usize);
         let mut position = self.position;
@@ -169,6 +169,11 @@ impl Run {
             self.heads.push(head);
         }
         self.journal.write(&self.header, self.position, &bytes)
+    }
+
+    /// Makes what was written durable.
+    pub fn sync(&self) -> io::Result<()> {
+        self.journal.sync()
     }
 
     /// Takes back what became of the messages with these numbers in the group.
@@ -227,6 +232,15 @@ impl Session {
         Ok(Some(Run { journal, header, settled, heads: Vec::new(), position, end: position + size }))
     }
 
+    /// The project's journal, if it has one: the one in use, where it is still that.
+    pub(super) fn journal_again(&self, top: &Dir) -> io::Result<Option<Arc<Journal>>> {
+        let kept = relock(&self.journal.kept).journal.clone().filter(|journal| journal.is_in_place(top));
+        match kept {
+            Some(journal) => Ok(Some(journal)),
+            None => Ok(Journal::open(&self.options.fs, top)?.map(Arc::new)),
+        }
+    }
+
     fn open_or_make(&self, top: &Dir, groups: u32) -> Result<Option<Arc<Journal>>> {
         let failed = |error: io::Error| failure(".fmail/journal cannot be used", &error);
         if let Some(journal) = Journal::open(&self.options.fs, top).map_err(failed)? {
@@ -265,7 +279,7 @@ impl Session {
         if self.remove_journal(top, run, run.settled).is_err() {
             // It has to stay for what was answered before. The failed group is overwritten, as far as that can be done.
             let zeroes = vec![0; (run.end - run.position) as usize];
-            let _ = run.journal.write(&run.header, run.position, &zeroes);
+            let _ = run.journal.write(&run.header, run.position, &zeroes).and_then(|()| run.sync());
         }
         self.give_up_journal(&failure(".fmail/journal cannot be written", error));
     }

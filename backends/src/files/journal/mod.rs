@@ -136,9 +136,16 @@ impl Journal {
         self.fs.sync_data(&self.file)
     }
 
-    /// Writes records and makes them durable.
+    /// Writes records, and lets the disk begin with them.
     fn write(&self, header: &Header, position: u64, records: &[u8]) -> io::Result<()> {
-        self.fs.write_at(&self.file, records, header.offset(position))?;
+        let at = header.offset(position);
+        self.fs.write_at(&self.file, records, at)?;
+        self.fs.begin_sync(&self.file, at, records.len() as u64);
+        Ok(())
+    }
+
+    /// Makes durable what was written.
+    fn sync(&self) -> io::Result<()> {
         self.fs.sync_data(&self.file)
     }
 

@@ -57,7 +57,7 @@ impl Session {
     /// Looks whether a process has ended between its write to the journal and the index, and finishes its work: before
     /// anybody gets a later id. One read tells that there is nothing.
     pub fn settle_journal(&self, top: &Dir, writing: &Writing<'_>) -> Result<()> {
-        let Some(journal) = Journal::open(&self.options.fs, top).map_err(unreadable)? else { return Ok(()) };
+        let Some(journal) = self.journal_again(top).map_err(unreadable)? else { return Ok(()) };
         let Some(header) = journal.header().map_err(unreadable)? else { return Err(damaged()) };
         let settled = writing.index.state()?.journal;
         if !header.covers(settled) {

@@ -30,7 +30,7 @@ pub type Standing = (Vec<(Target, Dir)>, Option<String>);
 
 /// A message that is there, once its directories are synced.
 struct Stored {
-    message: Message,
+    message: Arc<Message>,
     duplicate: bool,
     dirs: Vec<(Target, Dir)>,
     /// What is known already to keep it from being durable.
@@ -48,6 +48,12 @@ struct Member {
 impl Member {
     fn new(ticket: Ticket) -> Self {
         Member { keeps_id: ticket.imported, ticket, verdict: None }
+    }
+
+    /// The message and its size, if it has just been stored.
+    fn stored(&self) -> Option<(&Arc<Message>, usize)> {
+        let stored = self.verdict.as_ref()?.as_ref().ok()?;
+        (!stored.duplicate).then_some((&stored.message, self.ticket.bytes))
     }
 }
 
@@ -107,6 +113,7 @@ impl Session {
         // Our own watches need not wait until the kernel has told another thread of it.
         let hub = relock(&self.hub).clone();
         if let Some(hub) = hub {
+            hub.keep(group.iter().filter_map(Member::stored));
             hub.wake_all();
         }
         self.give_up(&mut group, done);
@@ -146,7 +153,9 @@ impl Session {
             let outcomes = self.publish(&top, &mut changes, &messages, &crew)?;
             for ((number, message), outcome) in numbers.into_iter().zip(messages).zip(outcomes) {
                 group[number].verdict = match outcome {
-                    Outcome::Stored(dirs) => Some(Ok(Stored { message, duplicate: false, dirs, not_durable: None })),
+                    Outcome::Stored(dirs) => {
+                        Some(Ok(Stored { message: Arc::new(message), duplicate: false, dirs, not_durable: None }))
+                    }
                     Outcome::Failed(error) => Some(Err(error)),
                     Outcome::Taken => None,
                 };
@@ -167,7 +176,7 @@ impl Session {
         let found = writing.index.find(&state, message.id)?;
         let taken = !found.is_empty();
         if let Some((dirs, not_durable)) = self.is_here(top, writing, &state, message, found)? {
-            return Ok(Some(Stored { message: message.clone(), duplicate: true, dirs, not_durable }));
+            return Ok(Some(Stored { message: Arc::new(message.clone()), duplicate: true, dirs, not_durable }));
         }
         member.keeps_id = !taken && message.id <= self.latest();
         Ok(None)
@@ -259,7 +268,7 @@ impl Session {
             let Some(verdict) = verdict else { continue };
             let answer = verdict.map(|stored| Appended {
                 not_durable: stored.not_durable.or_else(|| stored.dirs.iter().find_map(|(target, _)| reason(target))),
-                message: Arc::new(stored.message),
+                message: stored.message,
                 duplicate: stored.duplicate,
             });
             ticket.answer(answer);
@@ -270,7 +279,7 @@ impl Session {
     pub fn stored_with_key(&self, key: &str) -> Result<Option<Message>> {
         let Some(top) = self.top()? else { return Ok(None) };
         let writing = self.writing_with(&top, self.lock(&top)?)?;
-        Ok(self.first_with_key(&top, &writing, Some(key))?.map(|stored| stored.message))
+        Ok(self.first_with_key(&top, &writing, Some(key))?.map(|stored| Arc::unwrap_or_clone(stored.message)))
     }
 
     /// The message that was stored with this key, if that was less than a day ago and it is still there.
@@ -286,7 +295,7 @@ impl Session {
         let mut reader = Reader::new(self, top);
         let Some(message) = reader.read(&target, entry.id)?.into_message() else { return Ok(None) };
         let (dirs, not_durable) = self.made_whole(top, &reader, &entry, &target, &message)?;
-        Ok(Some(Stored { message, duplicate: true, dirs, not_durable }))
+        Ok(Some(Stored { message: Arc::new(message), duplicate: true, dirs, not_durable }))
     }
 
     /// What has to be synced before somebody is told that a message is there already: who stored it may still be about to

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fmail_api::{
-    Cursor, Delivery, Error, ErrorKind, Event, MessageId, MessageStream, Notice, NoticeKind, Order, Query, Result,
-    Scan, Scope, Since, Summary, Target, TargetSummary, Timestamp,
+    Cursor, Delivery, Error, ErrorKind, Event, Message, MessageId, MessageStream, Notice, NoticeKind, Order, Query,
+    Result, Scan, Scope, Since, Summary, Target, TargetSummary, Timestamp,
 };
 use futures::StreamExt;
 use futures::stream;
@@ -266,6 +266,11 @@ impl Session {
     }
 }
 
+/// The event of a message, if it is asked for.
+pub fn event(query: &Query, position: Position, message: Arc<Message>) -> Option<Event> {
+    query.accepts(&message).then(|| Event::Message(Delivery::new(message, position.cursor())))
+}
+
 /// Reads one message and says what a reader of the query gets for it.
 pub fn read_event(
     reader: &mut Reader,
@@ -277,7 +282,7 @@ pub fn read_event(
     match reader.read(target, id) {
         Ok(Found::Message(message, odd)) if query.accepts(&message) => {
             let mut events: Vec<Result<Event>> = odd.into_iter().map(|notice| Ok(Event::Notice(notice))).collect();
-            events.push(Ok(Event::Message(Delivery::new(Arc::new(*message), position.cursor()))));
+            events.extend(event(query, position, Arc::new(*message)).map(Ok));
             events
         }
         Ok(Found::Message(..) | Found::Gone) => Vec::new(),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use fmail_api::{Cursor, ErrorKind, Event, EventStream, MessageId, Notice, Query, Result, Since, Target};
+use fmail_api::{Cursor, ErrorKind, Event, EventStream, Message, MessageId, Notice, Query, Result, Since, Target};
 use futures::Stream;
 use rustix::event::EventfdFlags;
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use super::index::{Index, Row, Slot, State, is_damage};
 use super::layout;
 use super::reader::Reader;
-use super::scan::{Position, Sieve, expired, read_event};
+use super::scan::{Position, Sieve, event, expired, read_event};
 use super::session::{Session, relock};
 
 mod hub;
@@ -26,6 +26,9 @@ pub use hub::is_remote;
 
 /// How many events a watch reads ahead.
 const READ_AHEAD: usize = 64;
+/// How many messages are kept for watches, and how many bytes of them: those of a few groups.
+const MAX_FRESH: usize = 512;
+const MAX_FRESH_BYTES: usize = 1024 * 1024;
 /// A watch to which nothing fits says how far it is after this many entries.
 const PROGRESS_AFTER: u32 = 4096;
 
@@ -36,6 +39,32 @@ pub struct Hub {
     stop: OwnedFd,
     /// What was found broken while anybody watches, each once.
     broken: Mutex<Vec<(Target, Notice)>>,
+    /// What was stored last by this process. The index says what of it is still there.
+    fresh: Mutex<Fresh>,
+}
+
+/// The newest messages of this process, by their ids.
+#[derive(Default)]
+struct Fresh {
+    messages: HashMap<MessageId, Arc<Message>>,
+    /// In the order in which they were stored, with their sizes.
+    order: VecDeque<(MessageId, usize)>,
+    bytes: usize,
+}
+
+impl Fresh {
+    fn keep<'m>(&mut self, messages: impl Iterator<Item = (&'m Arc<Message>, usize)>) {
+        for (message, bytes) in messages {
+            self.messages.insert(message.id, message.clone());
+            self.order.push_back((message.id, bytes));
+            self.bytes += bytes;
+        }
+        while self.order.len() > MAX_FRESH || self.bytes > MAX_FRESH_BYTES {
+            let Some((id, bytes)) = self.order.pop_front() else { return };
+            self.messages.remove(&id);
+            self.bytes -= bytes;
+        }
+    }
 }
 
 impl Hub {
@@ -54,6 +83,17 @@ impl Hub {
                 broken.push((target, notice));
             }
         }
+    }
+
+    /// Keeps messages that this process has just stored, with their sizes, so that its watches need not read them again.
+    pub fn keep<'m>(&self, messages: impl Iterator<Item = (&'m Arc<Message>, usize)>) {
+        relock(&self.fresh).keep(messages);
+    }
+
+    /// A message that this process has just stored in this mailbox.
+    fn fresh(&self, id: MessageId, target: &Target) -> Option<Arc<Message>> {
+        let message = relock(&self.fresh).messages.get(&id)?.clone();
+        message.targets().contains(target).then_some(message)
     }
 
     fn register(&self, watch: u64, waker: &Waker) {
@@ -118,7 +158,13 @@ impl Session {
         }
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| fmail_api::Error::io("no event descriptor for watching", &error.into()))?;
-        let new = Arc::new(Hub { wakers: Mutex::default(), next: AtomicU64::new(1), stop, broken: Mutex::default() });
+        let new = Arc::new(Hub {
+            wakers: Mutex::default(),
+            next: AtomicU64::new(1),
+            stop,
+            broken: Mutex::default(),
+            fresh: Mutex::default(),
+        });
         hub::start(self.clone(), new.clone())?;
         *hub = Some(new.clone());
         Ok(new)
@@ -223,7 +269,10 @@ impl Watch {
             if let Slot::Entry(entry) = slots.get(slot)? {
                 if let Some(target) = sieve.accept(&index, &state, slot, &entry)? {
                     let place = Position { epoch: index.epoch, slot };
-                    self.ready.extend(read_event(&mut reader, &self.query, place, entry.id, &target));
+                    match self.hub.fresh(entry.id, &target) {
+                        Some(message) => self.ready.extend(event(&self.query, place, message).map(Ok)),
+                        None => self.ready.extend(read_event(&mut reader, &self.query, place, entry.id, &target)),
+                    }
                     self.quiet = 0;
                 }
                 self.last = self.last.max(entry.id);

@@ -85,10 +85,12 @@ impl Bench {
         let parts = self.parts();
         let fmail = if self.unoptimised { cargo::build_debug()? } else { part::build(&parts)? };
         let (mut missed, mut failed, begun) = (Vec::new(), Vec::new(), Instant::now());
+        // Removed when all is measured: a file system may be busy for minutes with what was removed.
+        let mut stages = Vec::new();
         for (number, part) in parts.iter().enumerate() {
             let name = part.name();
             eprintln!("== {name} ({} of {}, {})", number + 1, parts.len(), shown(begun.elapsed()));
-            match self.measure(*part, &fmail, &extent) {
+            match self.measure(*part, &fmail, &extent, &mut stages) {
                 Ok(report) => missed.extend(report.missed().into_iter().map(|row| format!("{name}: {row}"))),
                 Err(error) => {
                     eprintln!("error: {name}: {error}");
@@ -118,14 +120,14 @@ impl Bench {
         if parts.is_empty() { Part::ALL.into() } else { parts }
     }
 
-    /// Measures one part in a place of its own, which is gone when it ends.
-    fn measure(&self, part: Part, fmail: &Path, extent: &Extent) -> Result<Report> {
-        let stage = Stage::with(PathBuf::from(fmail))?;
+    /// Measures one part in a place of its own.
+    fn measure(&self, part: Part, fmail: &Path, extent: &Extent, stages: &mut Vec<Stage>) -> Result<Report> {
+        let stage = stages.push_mut(Stage::with(PathBuf::from(fmail))?);
         // What earlier parts have left to be written is not this one's.
         rustix::fs::sync();
         let (mut report, begun) = (Report::default(), Instant::now());
-        part.measure(&stage, extent, &mut report)?;
-        let text = report.text(&stage, extent, begun.elapsed());
+        part.measure(stage, extent, &mut report)?;
+        let text = report.text(stage, extent, begun.elapsed());
         println!("## {}\n\n{text}", part.name());
         if !(self.no_write || self.quick || self.unoptimised) {
             report::write(&text, part)?;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use fmail_api::Result;
 
 use super::background::Background;
-use super::fanout::{Sustained, WATCHERS};
 use super::load::delay;
 use super::peer::{Peer, Script};
 use super::{Effort, Servers};
@@ -63,19 +62,16 @@ pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result
     Ok(())
 }
 
-/// The same while each server passes on half as many messages to a hundred watchers as it can. One after the other: it is
-/// a server's own load that it is measured under.
-pub fn measure_loaded(servers: &Servers, sustained: Sustained, effort: Effort, report: &mut Report) -> Result<()> {
+/// The same while another sender sends half as many messages as forged has stored durably from 16 connections, the same for
+/// all. One server after the other: nobody has the load of another.
+pub fn measure_loaded(servers: &Servers, sustained: f64, effort: Effort, report: &mut Report) -> Result<()> {
     let mut sides = Vec::new();
-    if let (Some(nats), Some(each_second)) = (&servers.nats, sustained.nats) {
-        sides.push(loaded(&nats.name, nats.quiet_script()?, nats.script()?, each_second, effort)?);
+    if let Some(nats) = &servers.nats {
+        sides.push(loaded(&nats.name, nats.quiet_script()?, nats.script()?, sustained, effort)?);
     }
     let against = (!sides.is_empty()).then_some(0);
-    for (what, forged, each_second) in [
-        ("forged, `durability = \"os\"`", &servers.os, sustained.os),
-        ("forged, durable", &servers.disk, sustained.disk),
-    ] {
-        let side = loaded(what, forged.quiet_script()?, forged.pipelining_script()?, each_second, effort)?;
+    for (what, forged) in [("forged, `durability = \"os\"`", &servers.os), ("forged, durable", &servers.disk)] {
+        let side = loaded(what, forged.quiet_script()?, forged.pipelining_script()?, sustained, effort)?;
         sides.push(side.against(against));
     }
     tell(&mut sides, " at half load", report);
@@ -83,7 +79,7 @@ pub fn measure_loaded(servers: &Servers, sustained: Sustained, effort: Effort, r
 }
 
 fn loaded(what: &str, script: Script, load: Script, each_second: f64, effort: Effort) -> Result<Side> {
-    let background = Background::start(load, WATCHERS[0], each_second / 2.0)?;
+    let background = Background::start(load, 1, each_second / 2.0)?;
     let mut side = Side::new(what, script)?;
     let uncounted = effort.messages as u64 / 2;
     for number in 1..=uncounted + effort.messages as u64 {

@@ -3,7 +3,7 @@
 use fmail_api::Result;
 
 use super::forged::Forged;
-use super::load::{Rate, delivered};
+use super::load::{Rate, Writes, delivered};
 use super::nats::Nats;
 use super::peer::Peer;
 use super::sends::{median, shown};
@@ -12,33 +12,21 @@ use crate::bench::report::Report;
 use crate::bench::stage::Stage;
 
 /// How many watch what one sends.
-pub const WATCHERS: [usize; 2] = [100, 1_000];
+const WATCHERS: [usize; 2] = [100, 1_000];
 /// How many are idle.
 const IDLE: usize = 1_000;
 /// The most memory that they may cost.
 const MOST: f64 = 64.0;
 
-/// The messages that each server has passed on to a hundred watchers in a second.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Sustained {
-    pub disk: f64,
-    pub os: f64,
-    pub nats: Option<f64>,
-}
-
 /// Adds the rows of this measurement.
-pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result<Sustained> {
-    let mut sustained = Sustained::default();
-    for watchers in WATCHERS {
-        let measured = rates(servers, watchers, effort)?;
-        tell(servers, watchers, &measured, report);
-        if watchers == WATCHERS[0] {
-            let messages = |rate: &Rate| rate.each_second / watchers as f64;
-            let Measured { nats, os, disk } = &measured;
-            sustained = Sustained { disk: messages(disk), os: messages(os), nats: nats.as_ref().map(messages) };
-        }
+pub fn measure(servers: &Servers, effort: Effort, report: &mut Report) -> Result<()> {
+    for (watchers, writes) in
+        [(WATCHERS[0], Writes::EachByItself), (WATCHERS[0], Writes::AllAtOnce), (WATCHERS[1], Writes::EachByItself)]
+    {
+        let measured = rates(servers, watchers, writes, effort)?;
+        tell(servers, watchers, writes, &measured, report);
     }
-    Ok(sustained)
+    Ok(())
 }
 
 struct Measured {
@@ -47,21 +35,22 @@ struct Measured {
     disk: Rate,
 }
 
-fn rates(servers: &Servers, watchers: usize, effort: Effort) -> Result<Measured> {
+fn rates(servers: &Servers, watchers: usize, writes: Writes, effort: Effort) -> Result<Measured> {
     let (mut theirs, mut disk, mut os) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..effort.turns {
         if let Some(nats) = &servers.nats {
-            theirs.push(delivered(&nats.script()?, watchers, effort.span)?);
+            theirs.push(delivered(&nats.script()?, watchers, writes, effort.span)?);
         }
-        os.push(delivered(&servers.os.pipelining_script()?, watchers, effort.span)?);
-        disk.push(delivered(&servers.disk.pipelining_script()?, watchers, effort.span)?);
+        os.push(delivered(&servers.os.pipelining_script()?, watchers, writes, effort.span)?);
+        disk.push(delivered(&servers.disk.pipelining_script()?, watchers, writes, effort.span)?);
     }
     let nats = servers.nats.is_some().then(|| median(&theirs));
     Ok(Measured { nats, os: median(&os), disk: median(&disk) })
 }
 
-fn tell(servers: &Servers, watchers: usize, measured: &Measured, report: &mut Report) {
-    let what = |who: &str| format!("1 sender, {} watchers, {who}", grouped(watchers));
+fn tell(servers: &Servers, watchers: usize, writes: Writes, measured: &Measured, report: &mut Report) {
+    let sender = if writes == Writes::AllAtOnce { "1 sender that writes all at once" } else { "1 sender" };
+    let what = |who: &str| format!("{sender}, {} watchers, {who}", grouped(watchers));
     let nats = servers.nats.as_ref().map(|nats| nats.name.as_str()).zip(measured.nats);
     match nats {
         Some((name, rate)) => report.figure(what(name), shown(rate, "deliveries/s")),

@@ -79,14 +79,29 @@ pub fn acknowledged_each(scripts: &[&Script], span: Duration) -> Result<Rate> {
     Ok(rate)
 }
 
+/// How a sender that may send several messages writes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// Each as it comes, as a program does that is handed one message after the other.
+    EachByItself,
+    /// All that it may at once.
+    AllAtOnce,
+}
+
 /// Deliveries of one sender that does not wait for its acknowledgements to many watchers. Counted until every message is
 /// acknowledged and has reached every watcher.
-pub fn delivered(script: &Script, watchers: usize, span: Duration) -> Result<Rate> {
-    delivered_between(script, script, watchers, span)
+pub fn delivered(script: &Script, watchers: usize, writes: Writes, span: Duration) -> Result<Rate> {
+    delivered_between(script, script, watchers, writes, span)
 }
 
 /// The same to watchers at another server than the sender's.
-pub fn delivered_between(script: &Script, there: &Script, watchers: usize, span: Duration) -> Result<Rate> {
+pub fn delivered_between(
+    script: &Script,
+    there: &Script,
+    watchers: usize,
+    writes: Writes,
+    span: Duration,
+) -> Result<Rate> {
     let mut sender = Peer::sender(script)?;
     let mut watchers = (0..watchers).map(|_| Peer::watcher(there)).collect::<Result<Vec<_>>>()?;
     let mut ready = Ready::of([&sender].into_iter().chain(&watchers))?;
@@ -102,6 +117,9 @@ pub fn delivered_between(script: &Script, there: &Script, watchers: usize, span:
             while open && sent < slowest + WINDOW {
                 sent += 1;
                 sender.keep(&(script.publication)(sent));
+                if writes == Writes::EachByItself {
+                    sender.write()?;
+                }
             }
             sender.write()?;
             ready.look(0, &sender)?;

@@ -70,8 +70,8 @@ pub fn measure(stage: &Stage, rounds: usize, report: &mut Report) -> Result<()> 
         jetstream: available("NATS JetStream", JetStream::with_stream(stage, "sends", true, ""), report),
     };
     let effort = Effort::of(rounds);
-    sends::measure(stage, &servers, effort, report)?;
-    let sustained = fanout::measure(&servers, effort, report)?;
+    let sustained = sends::measure(stage, &servers, effort, report)?;
+    fanout::measure(&servers, effort, report)?;
     fanout::measure_idle(stage, report)?;
     delay::measure(&servers, effort, report)?;
     delay::measure_loaded(&servers, sustained, effort, report)

@@ -6,7 +6,7 @@ use fmail_api::Result;
 
 use super::Projects;
 use crate::bench::daemon::forged;
-use crate::bench::daemon::load::{acknowledged, delivered};
+use crate::bench::daemon::load::{Writes, acknowledged, delivered};
 use crate::bench::daemon::peer::Address;
 use crate::bench::daemon::process::Process;
 use crate::bench::report::Report;
@@ -39,7 +39,7 @@ fn resident(stage: &Stage, projects: &Projects, large: bool) -> Result<(f64, f64
     let daemon = Process::start(stage.forged(project), &address, &log)?;
     for _ in 0..3 {
         acknowledged(&forged::script(&address)?, 16, SPAN)?;
-        delivered(&forged::pipelining_script(&address)?, 20, SPAN)?;
+        delivered(&forged::pipelining_script(&address)?, 20, Writes::AllAtOnce, SPAN)?;
         for words in
             [&["log", "task", "-n", "20"][..], &["log", "-n", "20"], &["topics"], &["who"], &["search", "module"]]
         {

@@ -363,11 +363,10 @@ impl Session {
         let now = wall.max(steady);
         (state.clock_boot, state.clock_ticks) = (boot, now);
         let mut next = now.max(state.high + 1).max(above.ticks());
-        if state.irregular_max >= next {
-            let ahead: Vec<u64> = writing.index.irregular(state)?.iter().map(|(_, entry)| entry.id.ticks()).collect();
-            while ahead.contains(&next) {
-                next += 1;
-            }
+        while let Some(id) = MessageId::from_ticks(next)
+            && !writing.index.strays(state, id)?.is_empty()
+        {
+            next += 1;
         }
         if next > now + MAX_AHEAD {
             return Ok(None);

@@ -8,10 +8,11 @@ mod append;
 mod format;
 mod read;
 mod rebuild;
+mod strays;
 
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use fmail_api::{Error, ErrorKind, Result};
 
@@ -23,6 +24,7 @@ pub use rebuild::{Rebuild, random_u64};
 use super::fs::{Dir, Fs, Open};
 use super::layout;
 use format::{Header, STATE_AT, slot_offset};
+use strays::Strays;
 
 /// An open index.
 pub struct Index {
@@ -34,6 +36,8 @@ pub struct Index {
     pub inode: u64,
     /// The file system that it is on.
     pub device: u64,
+    /// Where the messages stand that are out of order.
+    strays: Mutex<Strays>,
 }
 
 /// Why an index cannot be used.
@@ -68,12 +72,12 @@ impl Index {
         if header.boot != boot || header.inode != stat.inode {
             return Err(Unusable::Rebuild);
         }
-        Ok(Index { fs: fs.clone(), file, epoch: header.epoch, inode: stat.inode, device: stat.device })
+        Ok(Index { fs: fs.clone(), file, epoch: header.epoch, inode: stat.inode, device: stat.device, strays: Mutex::default() })
     }
 
     /// An index that lives only in this process.
     pub fn in_memory(fs: &Arc<dyn Fs>, file: File, epoch: u64) -> Index {
-        Index { fs: fs.clone(), file, epoch, inode: 0, device: 0 }
+        Index { fs: fs.clone(), file, epoch, inode: 0, device: 0, strays: Mutex::default() }
     }
 
     /// Opens whatever is left of an index of any boot, to save reading the files it knows; and says which boot.
@@ -82,7 +86,7 @@ impl Index {
         let mut bytes = [0; 64];
         fs.read_at(&file, &mut bytes, 0).ok()?;
         let header = Header::decode(&bytes)?;
-        Some((Index { fs: fs.clone(), file, epoch: header.epoch, inode: 0, device: 0 }, header.boot))
+        Some((Index { fs: fs.clone(), file, epoch: header.epoch, inode: 0, device: 0, strays: Mutex::default() }, header.boot))
     }
 
     /// The counters, as they are now.

@@ -274,8 +274,9 @@ impl Index {
             let start = self.first_at_least(state, id)?;
             Self::collect(&mut self.chain(state), start..state.committed + 1, id, &mut found)?;
         }
-        if state.irregular != 0 && state.irregular_max >= id.ticks() {
-            found.extend(self.irregular(state)?.into_iter().filter(|(_, entry)| entry.id == id));
+        let mut slots = self.chain(state);
+        for number in self.strays(state, id)? {
+            found.push((number, slots.entry(number)?));
         }
         found.retain(|(_, entry)| !entry.removed);
         Ok(found)

@@ -10,7 +10,8 @@ use futures::StreamExt;
 use futures::executor::block_on;
 
 fn daemon(project: &Project) -> FilesStore {
-    let journal = JournalOptions { writes: true, room: 64 * 1024, after: 0, beside: false, ..JournalOptions::default() };
+    let journal =
+        JournalOptions { writes: true, room: 64 * 1024, after: 0, beside: false, ..JournalOptions::default() };
     FilesStore::open(FilesOptions { journal, ..project.options() }).unwrap()
 }
 

@@ -15,11 +15,13 @@ use super::session::{Session, relock};
 /// The most directories that are kept open.
 const MOST: usize = 32;
 
+/// The name of the directory that one is in, and its own.
+type Name = (&'static str, String);
+
 /// What is kept.
 #[derive(Default)]
 pub struct Handles {
-    /// By the name of the directory that they are in, and their own.
-    dirs: Mutex<HashMap<(&'static str, String), (Stat, Dir)>>,
+    dirs: Mutex<HashMap<Name, (Stat, Dir)>>,
     /// The index, for writing.
     pub index: Mutex<Option<Arc<Index>>>,
     /// `project.json` as it was when it was last found good.

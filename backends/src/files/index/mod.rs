@@ -72,7 +72,14 @@ impl Index {
         if header.boot != boot || header.inode != stat.inode {
             return Err(Unusable::Rebuild);
         }
-        Ok(Index { fs: fs.clone(), file, epoch: header.epoch, inode: stat.inode, device: stat.device, strays: Mutex::default() })
+        Ok(Index {
+            fs: fs.clone(),
+            file,
+            epoch: header.epoch,
+            inode: stat.inode,
+            device: stat.device,
+            strays: Mutex::default(),
+        })
     }
 
     /// An index that lives only in this process.
@@ -86,7 +93,10 @@ impl Index {
         let mut bytes = [0; 64];
         fs.read_at(&file, &mut bytes, 0).ok()?;
         let header = Header::decode(&bytes)?;
-        Some((Index { fs: fs.clone(), file, epoch: header.epoch, inode: 0, device: 0, strays: Mutex::default() }, header.boot))
+        Some((
+            Index { fs: fs.clone(), file, epoch: header.epoch, inode: 0, device: 0, strays: Mutex::default() },
+            header.boot,
+        ))
     }
 
     /// The counters, as they are now.

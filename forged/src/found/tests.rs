@@ -330,6 +330,38 @@ fn a_project_that_hangs_leaves_the_others_alone() {
     });
 }
 
+/// A send is stored on the thread that it came to. The runtime must not miss that thread.
+#[test]
+fn a_send_that_hangs_where_it_came_in_holds_up_nobody_else() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let test = async {
+        let home = Home::new();
+        let found = home.found(8);
+        let (stuck, other) = (home.project(&found, "stuck").await, home.project(&found, "other").await);
+        for root in [&stuck, &other] {
+            fs::write(root.join(".fmail/config.toml"), "mail.durability = 'os'\n").unwrap();
+        }
+        let (client, free) = (found.open(&stuck).await.unwrap(), found.open(&other).await.unwrap());
+        send(&client).await.unwrap();
+        let lock = fs::File::open(stuck.join(".fmail/lock")).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        let hanging = tokio::spawn(async move { send(&client).await });
+        let busy = || found.each_open(|open| (open.client.project.root.clone(), open.client.is_busy()));
+        while !busy().contains(&(stuck.clone(), true)) {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..5 {
+            let free = free.clone();
+            tokio::spawn(async move { send(&free).await }).await.unwrap().unwrap();
+        }
+        assert!(!hanging.is_finished());
+        drop(lock);
+        hanging.await.unwrap().unwrap();
+    };
+    runtime.block_on(async { tokio::time::timeout(DEADLINE, test).await.expect("in time") });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+}
+
 #[test]
 fn opening_one_project_does_not_wait_for_another() {
     run(async {

@@ -108,14 +108,16 @@ fn import_relocated(store: &dyn Store, message: &Message) -> Verdict<MessageId> 
 /// Each message is asked for again alone: what was told of it among the others has to be true.
 fn together(bench: &Bench) -> Verdict {
     let store = bench.open()?;
-    let messages: Vec<Message> = (0..70).map(|number| foreign("task", yesterday(), 20 + number, number)).collect();
+    // Asked once: an id has the second in it.
+    let born = yesterday();
+    let messages: Vec<Message> = (0..70).map(|number| foreign("task", born, 20 + number, number)).collect();
     import_new(&*store, &messages[3])?;
     let large = "x".repeat(store.capabilities().max_message_bytes + 1);
     let mut all = messages.clone();
-    all[7] = foreign("task", yesterday(), 27, large);
+    all[7] = foreign("task", born, 27, large);
     // One twice, and another message under the id of one that comes before it.
     all.push(messages[0].clone());
-    all.push(foreign("task", yesterday(), 21, "another"));
+    all.push(foreign("task", born, 21, "another"));
     let verdicts = block_on(store.import_many(all.clone()));
     ensure_eq!(verdicts.len(), all.len(), "the number of verdicts");
     for (number, verdict) in verdicts.into_iter().enumerate() {

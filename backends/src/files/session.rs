@@ -222,7 +222,8 @@ impl Session {
                 self.replace(top, layout::IGNORED, top, layout::GITIGNORE.as_bytes(), 0o644, true)?;
             }
             Err(error) => return Err(failed(error)),
-            Ok(_) => {}
+            // Whoever put it there may have died before its name was safe, and nobody looks for it once there is a project file.
+            Ok(_) => self.fs().sync_dir(top).map_err(failed)?,
         }
         let mut text = serde_json::to_string_pretty(&project).unwrap_or_default();
         text.push('\n');

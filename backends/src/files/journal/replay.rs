@@ -43,6 +43,7 @@ impl Session {
             self.discard_journal(top)?;
             return Ok(0);
         };
+        self.keep_records(&journal)?;
         let mut restored = Vec::new();
         for record in journal.records(&header, header.clean) {
             let record = record.map_err(unreadable)?;
@@ -71,6 +72,7 @@ impl Session {
             let forgotten = is_stale && !self.options.journal.writes;
             return if forgotten { self.empty(top, &journal, &header, settled) } else { Ok(()) };
         }
+        self.keep_records(&journal)?;
         self.empty(top, &journal, &header, settled)?;
         let mut restored = Vec::new();
         for record in &left {
@@ -86,6 +88,12 @@ impl Session {
         let mut changes = writing.changes()?;
         changes.state.journal = self.end_replay(&journal, &header)?;
         changes.commit()
+    }
+
+    /// Makes the records durable before anything is made of them: who wrote the last ones may have died before that, and a name
+    /// could be left by a power cut without what stands behind it, here or there.
+    fn keep_records(&self, journal: &Journal) -> Result<()> {
+        journal.sync().map_err(|error| failure(".fmail/journal cannot be written", &error))
     }
 
     /// Says that nothing in the journal is needed any more. What comes next gets a position that nothing in it can claim:

@@ -372,6 +372,11 @@ impl From<Verdict> for Result<Imported> {
 /// How many parts the records that travel are compared in.
 pub const RECORD_BUCKETS: u8 = 64;
 
+/// The part that a record is compared in: the first byte of its name's hash, modulo [`RECORD_BUCKETS`].
+pub fn record_bucket(key: &RecordKey) -> u8 {
+    ContentHash::of(&[key.as_str().as_bytes()]).as_bytes()[0] % RECORD_BUCKETS
+}
+
 /// Compares or exchanges the records that travel between hosts. Exactly one of the fields says which.
 ///
 /// Records travel under keys of their own, and their content is the same on all hosts: what a host knows of its own agents
@@ -382,7 +387,8 @@ pub enum RecordsRequest {
     /// Whether all that the caller holds is held here, and nothing else. Answered by [`Records::Same`] or
     /// [`Records::Buckets`].
     Compare(Fingerprint),
-    /// Which records are in these buckets. Answered by [`Records::Held`].
+    /// Which records are in these buckets. Answered by [`Records::Held`], with whole buckets in the order in which they are asked for,
+    /// at least the first that holds any, and no more than fit into a megabyte beyond that. Who wants the rest asks again.
     List(Vec<u8>),
     /// These records. Answered by [`Records::Content`].
     Get(Vec<RecordKey>),

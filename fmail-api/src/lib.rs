@@ -49,7 +49,7 @@ pub use event::{Cursor, Delivery, Event, EventStream, MessageStream, Notice, Not
 pub use exchange::{
     Compared, Digest, DigestRequest, FetchRequest, Fingerprint, Held, ImportManyRequest, ImportRequest, Node, NodeId,
     Place, RECORD_BUCKETS, REPLY_HASH, REPLY_ORIGIN, Records, RecordsRequest, SharedKey, SharedRecord, Stretch,
-    THREAD_HASH, Verdict,
+    THREAD_HASH, Verdict, record_bucket,
 };
 pub use hash::{ContentHash, hex_sha256};
 pub use id::{MessageId, TICKS_PER_SECOND};

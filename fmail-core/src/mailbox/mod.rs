@@ -22,7 +22,7 @@ use serde_json::Value;
 
 pub(crate) use changes::Change;
 use changes::Changed;
-pub(crate) use states::Shelf;
+pub(crate) use states::{Shelf, is_lasting};
 use stretch::Stretch;
 use tally::{Counted, Note, Tally};
 

@@ -208,7 +208,7 @@ fn apply(
 
 /// Whether a state has to survive a power cut. A record that holds one is never replaced by one that might not be whole
 /// after it.
-fn is_lasting(state: &MailState) -> bool {
+pub(crate) fn is_lasting(state: &MailState) -> bool {
     MailState { retrieved: None, claim: None, ..state.clone() } != MailState::default()
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::Operations;
 use crate::exchange::{Grave, Kind, RECEIVED, Shared, Teller, kind};
-use crate::mailbox::{Change, Mailbox, Shelf, shelf_of};
+use crate::mailbox::{Change, Mailbox, Shelf, is_lasting, shelf_of};
 
 /// About so many bytes of records are answered at a time. Who misses some asks again.
 const MAX_BYTES: usize = 512 * 1024;
@@ -248,14 +248,21 @@ impl Operations {
         verdicts: &mut Verdicts,
     ) -> Result<()> {
         let mailbox = Mailbox::new(&*self.store, agent, self.moment());
-        for shelf in [Shelf::Mailbox, Shelf::Topic] {
-            let here = noted.iter().filter(|(message, _)| shelf_of(agent, message) == Some(shelf));
+        // That a message was listed changes no count and need not be synced. Of what travels it is the most.
+        for (shelf, lasting) in
+            [Shelf::Mailbox, Shelf::Topic].into_iter().flat_map(|shelf| [(shelf, true), (shelf, false)])
+        {
+            let belongs = |(message, state): &&(Arc<Message>, MailState)| {
+                shelf_of(agent, message) == Some(shelf) && is_lasting(state) == lasting
+            };
+            let here = noted.iter().filter(belongs);
             let states: BTreeMap<MessageId, &MailState> = here.map(|(message, state)| (message.id, state)).collect();
             let ids: BTreeSet<MessageId> = states.keys().copied().collect();
             let change = |id: MessageId, state: &MailState| {
                 Ok(states.get(&id).map(|other| state.clone().merged(MailState::clone(other))))
             };
-            let changed = mailbox.change(shelf, &ids, Change { counts: true, durable: true, change: &change }).await?;
+            let change = Change { counts: lasting, durable: lasting, change: &change };
+            let changed = mailbox.change(shelf, &ids, change).await?;
             let mut deleted = BTreeSet::new();
             for (id, verdict) in changed {
                 let (before, after) = verdict?;

@@ -246,5 +246,12 @@ pub fn check(stores: &[PathBuf], account: &Account) -> Verdict {
 /// What is wrong, for a reader: one mistake can lead to thousands of lines.
 pub fn summary(wrong: &[String]) -> String {
     let shown = &wrong[..wrong.len().min(30)];
-    format!("{} things are wrong, among them:\n{}", wrong.len(), shown.join("\n"))
+    // What is alike is counted: the first thirty may all be of one kind.
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for one in wrong {
+        let plain = |word: &&str| !word.contains(|letter: char| letter.is_ascii_digit()) || word.len() == 1;
+        *kinds.entry(one.split(' ').filter(plain).collect::<Vec<_>>().join(" ")).or_default() += 1;
+    }
+    let kinds: String = kinds.iter().map(|(kind, count)| format!("{count} x {kind}\n")).collect();
+    format!("{} things are wrong:\n{kinds}among them:\n{}", wrong.len(), shown.join("\n"))
 }

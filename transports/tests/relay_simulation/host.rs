@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fmail_api::{
-    Client, Clock, Context, DEFAULT_MAX_MESSAGE_BYTES, Event, Expect, Message, MessageId, Node, NodeId, Place, Query,
-    REPLY_HASH, REPLY_ORIGIN, Record, RecordKey, Request, Store, Timestamp,
+    AgentName, Bulk, Client, Clock, Context, DEFAULT_MAX_MESSAGE_BYTES, Event, Expect, Mark, MarkRequest, Message,
+    MessageId, Node, NodeId, Place, Query, REPLY_HASH, REPLY_ORIGIN, Record, RecordKey, Request, Response, Store,
+    Timestamp,
 };
 use fmail_backends::MemoryStore;
 use fmail_core::Operations;
 use futures::StreamExt;
 use futures::executor::block_on;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::flag::Flag;
@@ -65,7 +66,7 @@ impl Host {
     pub fn new(number: usize, id: u64, run: u64, days: Arc<Mutex<Duration>>) -> Host {
         let clock = Skewed::new(days);
         let store = Arc::new(MemoryStore::new(DEFAULT_MAX_MESSAGE_BYTES, clock.clone()));
-        let value = serde_json::json!({"id": "proj-sim", "created": clock.now()});
+        let value = json!({"id": "proj-sim", "created": clock.now()});
         block_on(store.put(&RecordKey::project(), Expect::Absent, value, false)).unwrap();
         let node = Node { id: NodeId::new(id.into()), run: NodeId::new(run.into()), host: format!("host-{number}") };
         let operations = Arc::new(operations(&store, &clock, &node));
@@ -150,6 +151,31 @@ impl Host {
     pub fn horizon(&self) -> Option<Timestamp> {
         let record = block_on(self.store.get(&RecordKey::horizon())).unwrap()?;
         record.value.get("before")?.as_str()?.parse().ok()
+    }
+
+    /// Has seen so many agents.
+    pub fn know_agents(&self, count: usize) {
+        let now = self.clock.now();
+        for number in 0..count {
+            let name: AgentName = format!("agent-{number}").parse().unwrap();
+            let value = json!({"name": name, "first_seen": now, "last_seen": now});
+            block_on(self.store.put(&RecordKey::agent(&name), Expect::Absent, value, false)).unwrap();
+        }
+    }
+
+    /// An agent reads all its mail.
+    pub fn read_everything(&self, agent: &str) {
+        let bulk = Some(Bulk { all: true, ..Bulk::default() });
+        let request = MarkRequest { mark: Mark::Read, ids: Vec::new(), bulk, token: None, dry_run: false };
+        self.call(agent, Request::Mark(request)).unwrap();
+    }
+
+    /// How many messages an agent has not read.
+    pub fn unread(&self, agent: &str) -> u64 {
+        match self.call(agent, Request::Count).unwrap() {
+            Response::Counted(count) => count.unread,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Runs an operation of an agent of this host to its end.

@@ -147,3 +147,25 @@ fn a_host_whose_link_stalls_is_found_out_and_catches_up() {
         world.end().await;
     });
 }
+
+/// The other host keeps 10,000 agents of others and no more: the rest differs for ever, and is more than one answer lists.
+#[test]
+fn what_a_host_does_not_take_holds_up_nothing_else() {
+    simulated(async {
+        let mut world = World::new(7, 2, Topology::Chain);
+        sleep(Duration::from_secs(5)).await;
+        world.hosts()[0].know_agents(17_000);
+        (0..100).for_each(|_| world.send(0));
+        world.converge(Duration::from_secs(60)).await.unwrap();
+        world.hosts()[0].read_everything("bob");
+        let mut unread = Vec::new();
+        // What took long to look at serves for a while, and that by the real clock.
+        let began = Instant::now();
+        while unread != [0, 0] && began.elapsed() < Duration::from_secs(60) {
+            sleep(Duration::from_secs(5)).await;
+            unread = world.hosts().iter().map(|host| host.unread("bob")).collect();
+        }
+        assert_eq!(unread, [0, 0]);
+        world.end().await;
+    });
+}

@@ -10,8 +10,8 @@
 //! The first two have one writer each: the node in the name. What others say about it is older than what it says itself.
 
 use fmail_api::{
-    AgentName, AgentRecord, Fingerprint, Identity, Lease, MailState, MessageId, NodeId, RECORD_BUCKETS, RecordKey,
-    Timestamp, canonical_json,
+    AgentName, AgentRecord, Fingerprint, Identity, Lease, MailState, MessageId, NodeId, RecordKey, Timestamp,
+    canonical_json,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -144,11 +144,6 @@ pub(crate) fn said_last(one: &Value, two: &Value) -> bool {
 /// What a record that travels adds up to.
 pub(crate) fn fingerprint(key: &RecordKey, value: &Value) -> Fingerprint {
     Fingerprint::of(&[key.as_str().as_bytes(), canonical_json(value).as_bytes()])
-}
-
-/// The bucket that a record is compared in.
-pub(crate) fn bucket(key: &RecordKey) -> u8 {
-    fmail_api::ContentHash::of(&[key.as_str().as_bytes()]).as_bytes()[0] % RECORD_BUCKETS
 }
 
 /// The grave that somebody says a message has, if it can be believed.

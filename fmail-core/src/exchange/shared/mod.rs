@@ -10,7 +10,9 @@ mod reading;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use fmail_api::{Fingerprint, Node, NodeId, RECORD_BUCKETS, RecordKey, Result, Revision, SharedKey, Timestamp};
+use fmail_api::{
+    Fingerprint, Node, NodeId, RECORD_BUCKETS, RecordKey, Result, Revision, SharedKey, Timestamp, record_bucket,
+};
 use futures::StreamExt;
 
 use super::Exchange;
@@ -69,12 +71,12 @@ impl Shared {
     }
 
     /// The records of some buckets, of as many as fit into one answer: whole buckets, in the order in which they were asked
-    /// for. Whoever takes the rest for empty offers what it has, and is in step with these when it compares again.
+    /// for, and the first that holds any whatever its size. Who wants the rest asks again for what comes behind.
     pub(crate) fn listed(&self, buckets: &[u8]) -> Vec<SharedKey> {
         let mut by_bucket: BTreeMap<u8, Vec<SharedKey>> = BTreeMap::new();
         let outlived = self.outlived.iter().filter(|(key, _)| !self.keys.contains_key(*key));
         for (key, fingerprint) in self.keys.iter().chain(outlived) {
-            let bucket = kind::bucket(key);
+            let bucket = record_bucket(key);
             if buckets.contains(&bucket) {
                 let one = SharedKey { key: key.clone(), fingerprint: *fingerprint };
                 by_bucket.entry(bucket).or_default().push(one);
@@ -121,7 +123,7 @@ impl Shared {
         let mut buckets = vec![Fingerprint::default(); usize::from(RECORD_BUCKETS)];
         let outlived = self.outlived.iter().filter(|(key, _)| !self.keys.contains_key(*key));
         for (key, fingerprint) in self.keys.iter().chain(outlived) {
-            let bucket = &mut buckets[usize::from(kind::bucket(key))];
+            let bucket = &mut buckets[usize::from(record_bucket(key))];
             *bucket = bucket.and(*fingerprint);
         }
         self.buckets = buckets;

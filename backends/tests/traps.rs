@@ -5,7 +5,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{HandClock, Project, all, arrivals, bodies, draft, scan, send};
+use common::{Fault, FaultFs, HandClock, Project, all, arrivals, bodies, draft, scan, send};
 use fmail_api::{
     Draft, ErrorKind, Imported, Message, MessageId, Query, RefusedReason, Selection, Since, Store, TICKS_PER_SECOND,
     Timestamp,
@@ -236,6 +236,38 @@ fn what_was_swept_away_does_not_come_back_and_the_horizon_never_sinks() {
     std::fs::remove_file(project.path("index")).unwrap();
     assert_eq!(import("2026-01-08T23:59:59Z"), Imported::Refused(RefusedReason::BelowHorizon));
     assert_eq!(all(&project.store_at(clock.clone())).len(), 1);
+}
+
+/// Found by schedules 1794998064 and 1794998091 of hosts that relay: the horizon was read before the lock was taken.
+#[test]
+fn a_sweep_at_any_moment_before_an_imports_lock_keeps_out_what_is_old() {
+    let imported = |number: Option<usize>| {
+        let project = Project::in_memory();
+        send(&project.store(), "task", "young");
+        let fs = FaultFs::new(Fault::None);
+        let store = project.store_on(fs.clone());
+        fs.set(Fault::None);
+        let other = project.store();
+        if let Some(number) = number {
+            fs.meanwhile(number, move || {
+                let before = Some("2026-01-09T00:00:00Z".parse().unwrap());
+                let removed = block_on(other.remove(Selection { before, ..Selection::default() })).unwrap();
+                block_on(removed.collect::<Vec<_>>());
+            });
+        }
+        let time: Timestamp = "2026-01-08T00:00:00Z".parse().unwrap();
+        let message = draft("task", "old").into_message(MessageId::at(time), time);
+        let answer = block_on(store.import(message)).unwrap();
+        (answer, bodies(&all(&project.store())), fs.steps())
+    };
+    let (answer, _, steps) = imported(None);
+    assert_eq!(answer, Imported::New);
+    let lock = steps.iter().position(|step| step.name == "lock").unwrap();
+    for number in 0..=lock {
+        let (answer, left, _) = imported(Some(number));
+        assert_eq!(answer, Imported::Refused(RefusedReason::BelowHorizon), "in front of {:?}", steps[number]);
+        assert_eq!(left, ["young"], "in front of {:?}", steps[number]);
+    }
 }
 
 #[test]

@@ -130,6 +130,7 @@ impl Session {
             group.extend(self.queue.take().into_iter().map(Member::new));
         }
         let writing = self.writing_with(&top, lock)?;
+        self.turn_away_swept(group)?;
         for member in group.iter_mut().filter(|member| member.verdict.is_none()) {
             member.verdict = match self.already_there(&top, &writing, member) {
                 Err(error) if is_damage(&error) => return Err(error),
@@ -161,6 +162,20 @@ impl Session {
                 };
                 group[number].keeps_id = false;
             }
+        }
+        Ok(())
+    }
+
+    /// Imports that a sweep has overtaken. Who sweeps says so under the lock before it looks for what has to go: an import that
+    /// has not heard of it here is seen by that look.
+    fn turn_away_swept(&self, group: &mut [Member]) -> Result<()> {
+        let waits = |member: &&mut Member| member.verdict.is_none() && member.ticket.imported;
+        let mut imports = group.iter_mut().filter(waits).peekable();
+        let Some(horizon) = imports.peek().map(|_| self.horizon()).transpose()?.flatten() else { return Ok(()) };
+        for member in imports.filter(|member| member.ticket.message.time < horizon) {
+            let id = member.ticket.message.id;
+            let error = Error::new(ErrorKind::Conflict, format!("{id} is older than what was swept away meanwhile"));
+            member.verdict = Some(Err(error));
         }
         Ok(())
     }

@@ -52,9 +52,17 @@ impl Session {
                 }
             });
         }
-        let originals: Vec<MessageId> = ready.iter().map(|(message, _)| message.id).collect();
+        let originals: Vec<_> = ready.iter().map(|(message, _)| (message.id, message.time)).collect();
         let stored = self.store_all(ready, true);
-        let mut stored = originals.into_iter().zip(stored).map(|(original, stored)| imported(original, stored?));
+        let mut stored = originals.into_iter().zip(stored).map(|((original, time), stored)| match stored {
+            // A sweep came between our first look and the lock.
+            Err(error)
+                if error.kind() == ErrorKind::Conflict && self.horizon()?.is_some_and(|horizon| time < horizon) =>
+            {
+                Ok(Imported::Refused(RefusedReason::BelowHorizon))
+            }
+            stored => imported(original, stored?),
+        });
         let verdict = |refused: Option<Imported>| match refused {
             Some(refused) => Ok(refused),
             None => stored.next().unwrap_or_else(nothing_known),

@@ -47,22 +47,31 @@ pub enum Fault {
     Panic(usize),
 }
 
+/// Something that happens in front of the operation with this number.
+type Meanwhile = (usize, Box<dyn FnOnce() + Send>);
+
 /// The real file system, until the fault.
 pub struct FaultFs {
     fault: Mutex<Fault>,
     steps: Mutex<Vec<Step>>,
+    meanwhile: Mutex<Option<Meanwhile>>,
 }
 
 impl FaultFs {
     /// A file system with this fault.
     pub fn new(fault: Fault) -> Arc<Self> {
-        Arc::new(FaultFs { fault: Mutex::new(fault), steps: Mutex::default() })
+        Arc::new(FaultFs { fault: Mutex::new(fault), steps: Mutex::default(), meanwhile: Mutex::default() })
     }
 
     /// From now on this fault, counted from the next operation.
     pub fn set(&self, fault: Fault) {
         self.steps.lock().unwrap().clear();
         *self.fault.lock().unwrap() = fault;
+    }
+
+    /// In front of the operation with this number, somebody else does this.
+    pub fn meanwhile(&self, number: usize, act: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.lock().unwrap() = Some((number, Box::new(act)));
     }
 
     /// What went through since the last [`FaultFs::set`].
@@ -76,6 +85,11 @@ impl FaultFs {
         let number = steps.len();
         steps.push(Step { operation, name: name.into(), inode, other: 0 });
         drop(steps);
+        let due = self.meanwhile.lock().unwrap().take_if(|(at, _)| *at == number);
+        if let Some((_, act)) = due {
+            // As somebody else would: on another thread.
+            std::thread::spawn(act).join().unwrap();
+        }
         let error = |errno| io::Error::from_raw_os_error(errno);
         let fault = *self.fault.lock().unwrap();
         match fault {

@@ -130,10 +130,10 @@ impl Served {
             }
             (About::Import(from, id), reply) if context.principal != Principal::Local => match reply {
                 Ok(Reply { head: Response::Imported(imported), .. }) => {
-                    neighbours.imported(from, id, &Ok(imported.clone()));
+                    neighbours.imported(context, from, id, &Ok(imported.clone()));
                 }
                 Ok(_) => {}
-                Err(error) => neighbours.imported(from, id, &Err(error.clone())),
+                Err(error) => neighbours.imported(context, from, id, &Err(error.clone())),
             },
             (About::Records, Ok(Reply { head: Response::Records(Records::Merged { changed, refused }), .. })) => {
                 neighbours.merged(context, *changed, *refused);
@@ -141,11 +141,13 @@ impl Served {
             (About::ImportMany(from, ids), reply) if context.principal != Principal::Local => match reply {
                 Ok(Reply { head: Response::ImportedMany(verdicts), .. }) => {
                     for (id, verdict) in ids.into_iter().zip(verdicts.iter()) {
-                        neighbours.imported(from, id, &verdict.clone().into());
+                        neighbours.imported(context, from, id, &verdict.clone().into());
                     }
                 }
                 Ok(_) => {}
-                Err(error) => ids.into_iter().for_each(|id| neighbours.imported(from, id, &Err(error.clone()))),
+                Err(error) => {
+                    ids.into_iter().for_each(|id| neighbours.imported(context, from, id, &Err(error.clone())))
+                }
             },
             (About::Relay(request), Ok(reply)) if context.principal != Principal::Local => {
                 let during = |events: EventStream| neighbours.during(context, &request, events);

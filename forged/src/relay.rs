@@ -207,7 +207,10 @@ impl Relaying {
             seen.plugins.iter().map(|(name, links)| RunningRelay { name: name.clone(), links: links.clone() });
         let mut links = self.peer.get().map(|peer| peer.dialled()).unwrap_or_default();
         let paired = self.paired.get();
-        links.extend(self.neighbours.links_of(|name| paired.is_none_or(|paired| paired.knows(name))));
+        let mut incoming = self.neighbours.links_of(|name| paired.is_none_or(|paired| paired.knows(name)));
+        // Of two hosts that dial each other one link ends, and what ended is no outage: the other one carries both ways.
+        incoming.retain(|link| link.connected || !is_reached(&links, link));
+        links.extend(incoming);
         if let Some((paired, project)) = paired.zip(self.served.get()) {
             links.extend(paired.awaited(project, &links));
         }
@@ -225,6 +228,12 @@ impl Relaying {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the host at the other end of a link is connected by one of these.
+fn is_reached(links: &[LinkStatus], other: &LinkStatus) -> bool {
+    let node = |link: &LinkStatus| link.node.as_ref().map(|node| node.id);
+    node(other).is_some_and(|id| links.iter().any(|link| link.connected && node(link) == Some(id)))
 }
 
 /// Starts the relay of every project that has one.
@@ -298,4 +307,25 @@ fn tell(relay: &Arc<PeerRelay>, shutdown: Shutdown, running: &mut JoinSet<Result
         Ok(())
     };
     drop(running.spawn(task));
+}
+
+#[cfg(test)]
+mod tests {
+    use fmail_api::{NodeId, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn a_link_that_ended_is_no_outage_while_another_reaches_the_same_host() {
+        let link = |id: u128, connected: bool| {
+            let mut link = LinkStatus::new("host-b", Timestamp::from_unix(0, 0));
+            link.node = Some(Node { id: NodeId::new(id), run: NodeId::new(9), host: "host-b".into() });
+            link.connected = connected;
+            link
+        };
+        assert!(is_reached(&[link(1, true)], &link(1, false)));
+        assert!(!is_reached(&[link(1, false), link(2, true)], &link(1, false)));
+        let unknown = LinkStatus::new("somebody", Timestamp::from_unix(0, 0));
+        assert!(!is_reached(&[LinkStatus { connected: true, ..unknown.clone() }], &unknown));
+    }
 }

@@ -235,6 +235,43 @@ fn callers_who_speak_garbage_are_counted_and_the_last_one_is_shown() {
 }
 
 #[test]
+fn who_brings_what_is_no_message_is_counted_though_it_never_said_who_it_is() {
+    let a = Relaying::new();
+    let daemon = a.start(&[]);
+    let bring = |id: &str, host: &str| {
+        let message = format!(
+            r#"{{"id":"{id}","from":"bob","to":"task","time":"2026-01-10T15:30:00Z","host":"{host}","body":1}}"#
+        );
+        format!(r#"{{"cmd":"import","project_id":"{}","agent":"x","msg":{message}}}"#, a.project())
+    };
+    Raw::tcp(&daemon.tcp()).refused(&bring("../../../x", "h"), "invalid_request");
+    let strangers = a.status()["strangers"].clone();
+    assert_eq!(strangers["count"], 1, "{strangers}");
+    let mut raw = Raw::tcp(&daemon.tcp());
+    assert_eq!(raw.ask(&bring("20260110-153000-0001", "\\u0007"))["imported"]["refused"], "invalid");
+    let strangers = a.status()["strangers"].clone();
+    assert_eq!(strangers["count"], 2, "{strangers}");
+    assert!(strangers["reason"].as_str().unwrap().contains("20260110-153000-0001"), "{strangers}");
+    // What is taken is no reason to turn anybody away.
+    let mut raw = Raw::tcp(&daemon.tcp());
+    assert_eq!(raw.ask(&bring("20260110-153000-0002", "h"))["imported"], "new");
+    assert_eq!(a.status()["strangers"]["count"], 2);
+}
+
+#[test]
+fn a_caller_with_our_own_name_is_told_of() {
+    let a = Relaying::new();
+    let daemon = a.start(&[]);
+    let host = a.status()["node"]["host"].as_str().unwrap().to_string();
+    let mut raw = Raw::tcp(&daemon.tcp());
+    let ask = format!(r#"{{"cmd":"relay","project_id":"{}","agent":"old","host":"{host}"}}"#, a.project());
+    assert_eq!(raw.ask(&ask)["ok"], true);
+    let link = a.incoming(|link| link["problem"].is_string());
+    assert!(link["problem"].as_str().unwrap().contains("as this host does"), "{link}");
+    assert_eq!(link["connected"], true, "{link}");
+}
+
+#[test]
 fn a_host_that_dials_itself_says_so() {
     let a = Relaying::new();
     let address = relaying::free_address();

@@ -79,9 +79,12 @@ impl Caller {
     /// The caller is turned away, or some of what it says. Counted once for a connection: whoever sends a million broken
     /// lines is one caller.
     pub(crate) fn turned_away(&self, reason: &str) {
-        let reason = reason.chars().take(REASON).map(|c| if c.is_control() { '?' } else { c }).collect();
+        let reason: String = reason.chars().take(REASON).map(|c| if c.is_control() { '?' } else { c }).collect();
         let (address, at) = (self.address.to_string(), self.callers.clock.now());
         let new = !self.turned_away.swap(true, Ordering::Relaxed);
+        if new {
+            tracing::info!(address, reason, "a caller was turned away");
+        }
         let mut strangers = locked(&self.callers.strangers);
         let count = strangers.as_ref().map_or(0, |known| known.count) + u64::from(new);
         *strangers = Some(Strangers { count, address, reason, at });

@@ -342,7 +342,8 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
                 let incoming = wire::parse(&line);
                 match &incoming.call {
                     // An agent may ask for the wrong thing; who does not speak the protocol at all is none.
-                    Err(error) if !is_object(&line) => self.turned_away(error.message()),
+                    // Nor is one that would bring messages and cannot say what they are.
+                    Err(error) if !is_object(&line) || is_of_relays(&line) => self.turned_away(error.message()),
                     _ => {}
                 }
                 Ok(Some(incoming))
@@ -500,6 +501,16 @@ impl<W: AsyncWrite + Unpin + Send> Peer<W> {
     async fn refuse(&self, error: &Error, req_id: Option<&ReqId>) -> io::Result<()> {
         self.writer.write(&wire::failure(error, req_id)).await
     }
+}
+
+/// Whether a line asks for what only hosts that relay ask for.
+fn is_of_relays(line: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Command {
+        cmd: String,
+    }
+    const OF_RELAYS: [&str; 6] = ["relay", "import", "import_many", "digest", "fetch", "records"];
+    serde_json::from_slice::<Command>(line).is_ok_and(|command| OF_RELAYS.contains(&command.cmd.as_str()))
 }
 
 fn is_object(line: &[u8]) -> bool {

@@ -181,6 +181,12 @@ impl Neighbours {
         self.node.as_ref().filter(|node| node.id == other.id).map(copied)
     }
 
+    /// What to say of a caller that tells no more of itself than a name, and that is ours.
+    fn namesake(&self, context: &Context) -> Option<String> {
+        let own = self.node.as_ref().filter(|node| context.host.as_ref() == Some(&node.host))?;
+        Some(format!("it calls itself `{}`, as this host does, and nothing proves which host it is", own.host))
+    }
+
     /// The stream that a neighbour has asked for. As long as it lives, the neighbour is there.
     pub fn during(self: &Arc<Self>, context: &Context, request: &RelayRequest, events: EventStream) -> EventStream {
         let neighbour = self.neighbour(context, request.to);
@@ -188,7 +194,10 @@ impl Neighbours {
         neighbour.heard();
         if neighbour.reads(context.session.as_ref()) || streams == 0 {
             let caller = context.session.as_ref().and_then(|session| self.callers.caller(session));
-            let remark = neighbour.state.view().node.and_then(|node| self.remark(&node));
+            let remark = match neighbour.state.view().node {
+                Some(node) => self.remark(&node),
+                None => self.namesake(context),
+            };
             let authenticated = !matches!(context.principal, Principal::Anonymous);
             // Paired hosts are served over TLS only.
             let encrypted = caller.as_ref().is_some_and(|caller| caller.is_encrypted()) || neighbour.paired.is_some();
@@ -199,9 +208,19 @@ impl Neighbours {
         Streaming { events, neighbour, neighbours: self.clone() }.boxed()
     }
 
-    /// What became of a message that a neighbour has brought.
-    pub fn imported(&self, from: Option<NodeId>, id: MessageId, imported: &Result<Imported>) {
-        let Some(neighbour) = from.and_then(|run| self.known().get(&Key::Run(run)).cloned()) else { return };
+    /// What became of a message that a neighbour has brought, or somebody who has not said who it is.
+    pub fn imported(&self, context: &Context, from: Option<NodeId>, id: MessageId, imported: &Result<Imported>) {
+        let Some(neighbour) = from.and_then(|run| self.known().get(&Key::Run(run)).cloned()) else {
+            let caller = context.session.as_ref().and_then(|session| self.callers.caller(session));
+            match (caller, imported) {
+                (Some(caller), Ok(Imported::Refused(reason))) => {
+                    caller.turned_away(&format!("its message {id} was refused: {reason:?}"));
+                }
+                (Some(caller), Err(error)) => caller.turned_away(error.message()),
+                _ => {}
+            }
+            return;
+        };
         neighbour.heard();
         match imported {
             Ok(imported) => neighbour.state.imported(Way::Inward, id, imported),

@@ -263,10 +263,10 @@ fn a_sweep_at_any_moment_before_an_imports_lock_keeps_out_what_is_old() {
     let (answer, _, steps) = imported(None);
     assert_eq!(answer, Imported::New);
     let lock = steps.iter().position(|step| step.name == "lock").unwrap();
-    for number in 0..=lock {
+    for (number, step) in steps.iter().enumerate().take(lock + 1) {
         let (answer, left, _) = imported(Some(number));
-        assert_eq!(answer, Imported::Refused(RefusedReason::BelowHorizon), "in front of {:?}", steps[number]);
-        assert_eq!(left, ["young"], "in front of {:?}", steps[number]);
+        assert_eq!(answer, Imported::Refused(RefusedReason::BelowHorizon), "in front of {step:?}");
+        assert_eq!(left, ["young"], "in front of {step:?}");
     }
 }
 

@@ -132,3 +132,21 @@ fn a_foreign_file_with_the_id_of_a_fresh_message_is_delivered_as_itself() {
     project.plant(&format!("topics/other/{}.json", message.id), &theirs);
     assert_eq!(next(&mut watch), "theirs");
 }
+
+#[test]
+fn who_asks_which_file_it_is_gets_what_a_full_look_says() {
+    use fmail_backends::files::fs::{Fs, Open, RealFs};
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    std::fs::create_dir(at("top")).unwrap();
+    let top = RealFs.open_top(directory.path(), "top").unwrap();
+    std::fs::create_dir(at("top/directory")).unwrap();
+    std::fs::write(at("top/file"), "five!").unwrap();
+    std::os::unix::fs::symlink("file", at("top/link")).unwrap();
+    for name in ["directory", "file", "link"] {
+        assert_eq!(RealFs.identity(&top, name).unwrap(), RealFs.stat(&top, name).unwrap().identity(), "{name}");
+    }
+    let missing = RealFs.identity(&top, "nothing").unwrap_err();
+    assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
+    assert_eq!(RealFs.size(&RealFs.open(&top, "file", Open::Read).unwrap()).unwrap(), 5);
+}

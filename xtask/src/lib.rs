@@ -10,6 +10,7 @@ mod document;
 pub mod fixture;
 pub mod install;
 mod manifest;
+pub mod order;
 mod relink;
 pub mod test;
 mod tools;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use xtask::{bench, ci, clients, fixture, install, test, torture, uninstall};
+use xtask::{bench, ci, clients, fixture, install, order, test, torture, uninstall};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Tests, installs and measures fmail")]
@@ -23,6 +23,7 @@ enum Task {
     Clients(clients::Clients),
     Bench(bench::Bench),
     Torture(torture::Torture),
+    Order(order::Order),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Task::Clients(task) => task.run(),
         Task::Bench(task) => task.run(),
         Task::Torture(task) => task.run(),
+        Task::Order(task) => task.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

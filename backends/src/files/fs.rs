@@ -12,7 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fmail_api::{Error, ErrorKind};
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Statx, StatxFlags};
+use rustix::io::Errno;
 
 /// An open directory. Copies share the handle.
 #[derive(Clone)]
@@ -77,6 +78,33 @@ pub struct Stat {
     pub owner: u32,
 }
 
+impl Stat {
+    /// Which one it is.
+    pub fn identity(&self) -> Identity {
+        Identity { kind: self.kind, device: self.device, inode: self.inode, size: self.size }
+    }
+}
+
+/// Which file or directory one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// What it is.
+    pub kind: Kind,
+    /// The file system that it is on.
+    pub device: u64,
+    /// Which one it is, on its file system.
+    pub inode: u64,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+impl Identity {
+    /// Whether two looks were at the same one. What is held open cannot have given its number to another.
+    pub fn is_same(&self, other: &Identity) -> bool {
+        (self.device, self.inode, self.kind) == (other.device, other.inode, other.kind)
+    }
+}
+
 /// Every operation on the file system that the files store uses.
 pub trait Fs: Send + Sync {
     /// Opens `name` in the directory at `path`; only the last step must not be a symlink.
@@ -97,6 +125,17 @@ pub trait Fs: Send + Sync {
     fn stat_dir(&self, dir: &Dir) -> io::Result<Stat>;
     /// What is known of a name, without following it.
     fn stat(&self, at: &Dir, name: &str) -> io::Result<Stat>;
+    /// Which file or directory a name stands for, without following it.
+    ///
+    /// For what is asked again and again of a file that is being written: whoever looks at a file's times makes the kernel
+    /// note a finer one with its next write, and the next sync of that file then waits for its inode too.
+    fn identity(&self, at: &Dir, name: &str) -> io::Result<Identity> {
+        Ok(self.stat(at, name)?.identity())
+    }
+    /// The size of an open file, without looking at its times.
+    fn size(&self, file: &File) -> io::Result<u64> {
+        Ok(self.stat_file(file)?.size)
+    }
     /// Opens a file; a symlink is an error.
     fn open(&self, at: &Dir, name: &str, how: Open) -> io::Result<File>;
     /// What is known of an open file.
@@ -197,6 +236,22 @@ impl Fs for RealFs {
         Ok(stat_from(&rustix::fs::statat(&at.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
+    fn identity(&self, at: &Dir, name: &str) -> io::Result<Identity> {
+        match rustix::fs::statx(&at.0, name, AtFlags::SYMLINK_NOFOLLOW, WITHOUT_TIMES) {
+            Ok(found) if identifies(&found) => Ok(identity_from(&found)),
+            Ok(_) | Err(Errno::NOSYS) => Ok(self.stat(at, name)?.identity()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn size(&self, file: &File) -> io::Result<u64> {
+        match rustix::fs::statx(file.as_fd(), "", AtFlags::EMPTY_PATH, WITHOUT_TIMES) {
+            Ok(found) if identifies(&found) => Ok(found.stx_size),
+            Ok(_) | Err(Errno::NOSYS) => Ok(self.stat_file(file)?.size),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn open(&self, at: &Dir, name: &str, how: Open) -> io::Result<File> {
         // NONBLOCK: a pipe that someone planted must not hold us up. It means nothing for regular files.
         let base = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
@@ -261,7 +316,6 @@ impl Fs for RealFs {
     }
 
     fn rename_new(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
-        use rustix::io::Errno;
         match rustix::fs::renameat_with(&from.0, name, &to.0, new, RenameFlags::NOREPLACE) {
             // A file system or a kernel that cannot do it in one step.
             Err(Errno::INVAL | Errno::NOSYS) => {
@@ -311,6 +365,23 @@ fn kind_from(kind: FileType) -> Kind {
     }
 }
 
+/// What is asked of a file that is being written.
+const WITHOUT_TIMES: StatxFlags = StatxFlags::TYPE.union(StatxFlags::INO).union(StatxFlags::SIZE);
+
+/// Whether the file system has said all that was asked.
+fn identifies(found: &Statx) -> bool {
+    found.stx_mask & WITHOUT_TIMES.bits() == WITHOUT_TIMES.bits()
+}
+
+fn identity_from(found: &Statx) -> Identity {
+    Identity {
+        kind: kind_from(FileType::from_raw_mode(found.stx_mode.into())),
+        device: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
+        inode: found.stx_ino,
+        size: found.stx_size,
+    }
+}
+
 fn stat_from(stat: &rustix::fs::Stat) -> Stat {
     let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
     Stat {
@@ -327,7 +398,6 @@ fn stat_from(stat: &rustix::fs::Stat) -> Stat {
 /// Whether an error says something about the name itself: it is missing, not for us, or not what it should be. Any other
 /// error is a failure of the machine (no descriptors, a disk that does not answer), and says nothing about what is there.
 pub fn is_about_name(error: &io::Error) -> bool {
-    use rustix::io::Errno;
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidData)
         || error.raw_os_error().is_some_and(|code| {
             [Errno::LOOP, Errno::NOTDIR, Errno::ISDIR, Errno::NXIO].contains(&Errno::from_raw_os_error(code))

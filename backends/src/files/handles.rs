@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use super::fs::{Dir, Kind, Stat};
+use super::fs::{Dir, Identity, Kind, Stat};
 use super::index::Index;
 use super::layout;
 use super::session::{Session, relock};
@@ -21,16 +21,11 @@ type Name = (&'static str, String);
 /// What is kept.
 #[derive(Default)]
 pub struct Handles {
-    dirs: Mutex<HashMap<Name, (Stat, Dir)>>,
+    dirs: Mutex<HashMap<Name, (Identity, Dir)>>,
     /// The index, for writing.
     pub index: Mutex<Option<Arc<Index>>>,
     /// `project.json` as it was when it was last found good.
     pub project: Mutex<Option<Stat>>,
-}
-
-/// Whether two looks were at the same file or directory. One that is held open cannot have given its number to another.
-fn is_same(one: &Stat, other: &Stat) -> bool {
-    (one.device, one.inode, one.kind) == (other.device, other.inode, other.kind)
 }
 
 impl Session {
@@ -39,11 +34,11 @@ impl Session {
         if !self.options.journal.writes {
             return self.fs().open_dir(at, name);
         }
-        let found = self.fs().stat(at, name)?;
+        let found = self.fs().identity(at, name)?;
         let mut dirs = relock(&self.handles.dirs);
         let key = (above, name.to_string());
         if let Some((kept, dir)) = dirs.get(&key)
-            && is_same(kept, &found)
+            && kept.is_same(&found)
         {
             return Ok(dir.clone());
         }
@@ -51,7 +46,7 @@ impl Session {
         if dirs.len() >= MOST {
             dirs.clear();
         }
-        dirs.insert(key, (self.fs().stat_dir(&dir)?, dir.clone()));
+        dirs.insert(key, (self.fs().stat_dir(&dir)?.identity(), dir.clone()));
         Ok(dir)
     }
 
@@ -64,7 +59,7 @@ impl Session {
     /// The index that was written last, if it is still the project's.
     pub fn index_again(&self, top: &Dir) -> Option<Arc<Index>> {
         let kept = relock(&self.handles.index).clone()?;
-        let found = self.fs().stat(top, layout::INDEX).ok()?;
+        let found = self.fs().identity(top, layout::INDEX).ok()?;
         (found.kind == Kind::File && (found.device, found.inode) == (kept.device, kept.inode)).then_some(kept)
     }
 

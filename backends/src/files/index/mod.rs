@@ -119,8 +119,8 @@ impl Index {
     /// Whether the file is exactly as long as the committed slots need and nothing was interrupted.
     pub fn is_settled(&self, state: &State) -> Result<bool> {
         let expect = if state.committed == 0 { format::SLOTS_AT } else { slot_offset(state.committed) + format::SLOT };
-        let stat = self.fs.stat_file(&self.file).map_err(|error| self.failed(&error))?;
-        Ok(!state.busy && stat.size == expect)
+        let size = self.fs.size(&self.file).map_err(|error| self.failed(&error))?;
+        Ok(!state.busy && size == expect)
     }
 
     fn failed(&self, error: &io::Error) -> Error {

@@ -102,7 +102,7 @@ impl Journal {
 
     /// Whether the project's journal is still this file.
     fn is_in_place(&self, top: &Dir) -> bool {
-        self.fs.stat(top, layout::JOURNAL).is_ok_and(|stat| stat.inode == self.inode && stat.size == self.size)
+        self.fs.identity(top, layout::JOURNAL).is_ok_and(|stat| stat.inode == self.inode && stat.size == self.size)
     }
 
     /// The header: of its two copies the one that says more. Nothing when both are damaged.

@@ -54,7 +54,7 @@ pub use exchange::{
 pub use hash::{ContentHash, hex_sha256};
 pub use id::{MessageId, TICKS_PER_SECOND};
 pub use lease::{
-    Lease, LeaseConflict, LeaseSelection, LeasesChanged, LeasesRecord, ReleaseRequest, RenewRequest,
+    HeldLease, Lease, LeaseConflict, LeaseSelection, LeasesChanged, LeasesRecord, ReleaseRequest, RenewRequest,
     ReservationsRequest, ReserveRequest, Reserved, SkippedLease,
 };
 pub use log::{Log, LogEntry, LogFacts};

@@ -204,14 +204,55 @@ fn reservations_of_other_hosts_are_shown_as_conflicts_and_prevent_nothing() {
     assert_eq!(reserved.granted.len(), 1);
     let holder = &reserved.conflicts[0].holders[0];
     assert_eq!((holder.agent.as_str(), holder.host.as_deref()), ("bob", Some("host-2")));
-    let all = Request::Reservations(fmail_api::ReservationsRequest::default());
-    let Response::Reservations(leases) = one.ask(all.clone()) else { panic!() };
-    assert_eq!(leases.len(), 2);
+    assert_eq!(reservations(&one, fmail_api::ReservationsRequest::default()).len(), 2);
     let release = fmail_api::ReleaseRequest { which: fmail_api::LeaseSelection { all: true, ..Default::default() } };
     two.call("bob", Request::Release(release)).unwrap();
     settle(&[&one, &two]);
-    let Response::Reservations(leases) = one.ask(all) else { panic!() };
-    assert_eq!(leases.len(), 1, "what was given back there is free here");
+    let held = reservations(&one, fmail_api::ReservationsRequest::default());
+    assert_eq!(held.len(), 1, "what was given back there is free here");
+    assert_eq!(held[0].conflicts, []);
+}
+
+fn reservations(host: &Host, request: fmail_api::ReservationsRequest) -> Vec<fmail_api::HeldLease> {
+    match host.ask(Request::Reservations(request)) {
+        Response::Reservations(held) => held,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn reservations_that_overlap_on_two_hosts_are_shown_as_conflicts_of_each_other_on_both() {
+    let (one, two, three) = (host(1), host(2), host(3));
+    one.reserve("alice", "src/main.rs");
+    one.reserve("alice", "docs");
+    one.reserve("carol", "free/**");
+    two.reserve("bob", "src/**");
+    // The same agent on two hosts is in nobody's way but its own.
+    two.reserve("carol", "free/a.rs");
+    settle(&[&one, &two, &three]);
+    let shown = |host: &Host, request| {
+        let named = |lease: &fmail_api::Lease| format!("{} of {}", lease.pattern, lease.agent);
+        let told = |held: fmail_api::HeldLease| {
+            let against = held.conflicts.iter().map(|other| format!("{} on {:?}", named(other), other.host.as_deref()));
+            (named(&held.lease), against.collect::<Vec<_>>())
+        };
+        reservations(host, request).into_iter().map(told).collect::<BTreeMap<_, _>>()
+    };
+    let on = |host: Option<&str>, what: &str| vec![format!("{what} on {host:?}")];
+    for (host, first, second) in
+        [(&one, None, Some("host-2")), (&two, Some("host-1"), None), (&three, Some("host-1"), Some("host-2"))]
+    {
+        let all = shown(host, fmail_api::ReservationsRequest::default());
+        assert_eq!(all.len(), 5, "{all:?}");
+        assert_eq!(all["src/main.rs of alice"], on(second, "src/** of bob"));
+        assert_eq!(all["src/** of bob"], on(first, "src/main.rs of alice"));
+        for (free, conflicts) in all.iter().filter(|(named, _)| !named.starts_with("src")) {
+            assert!(conflicts.is_empty(), "{free}: {conflicts:?}");
+        }
+    }
+    // Who asks for some sees what stands against them all the same.
+    let request = fmail_api::ReservationsRequest { agent: Some("alice".parse().unwrap()), path: Some("src".into()) };
+    assert_eq!(shown(&one, request).into_values().next(), Some(on(Some("host-2"), "src/** of bob")));
 }
 
 #[test]

@@ -24,7 +24,13 @@ impl Operations {
         let agent = |(node, value): (Option<NodeId>, Value)| {
             let received = value.get(RECEIVED).and_then(|time| time.as_str()?.parse().ok());
             let SharedAgent { host, mut agent, .. } = serde_json::from_value(value).ok()?;
-            agent.host.get_or_insert(host);
+            // What an agent wrote down when it was there last is what its host was called then. Only one that came to that
+            // host over the network says what nobody else knows.
+            if node.is_some() && agent.node == node {
+                agent.host = Some(host);
+            } else {
+                agent.host.get_or_insert(host);
+            }
             // It stands in the name of the record; what others put into the content is theirs to say.
             agent.node = node;
             let seen = received.map_or(agent.last_seen, |received| agent.last_seen.min(received));

@@ -506,3 +506,50 @@ fn what_a_host_said_before_is_no_refusal_when_it_comes_back() {
     one.total();
     assert_eq!(one.merge(before), (0, 0));
 }
+
+#[test]
+fn a_host_that_was_renamed_is_shown_by_its_present_name_and_nothing_of_it_is_refused() {
+    for renamed in ["aaa", "zzz"] {
+        let (mut one, two) = (host(1), host(2));
+        let here = fmail_api::Context { host: Some("host-1".into()), ..crate::testing::context("alice") };
+        let send = fmail_api::SendRequest::new("task".parse().unwrap(), "here");
+        block_on(fmail_api::Client::call(&one.operations, &here, Request::Send(Box::new(send)))).unwrap();
+        let lease = ReserveRequest { paths: vec!["src".into()], ttl_seconds: 600, exclusive: true, reason: None };
+        block_on(fmail_api::Client::call(&one.operations, &here, Request::Reserve(lease))).unwrap();
+        settle(&[&one, &two]);
+        assert_eq!(two.who()[0].host.as_deref(), Some("host-1"));
+        // Its daemon starts again under another name, and the agent does nothing.
+        for host in [&one, &two] {
+            host.clock.advance(Duration::from_secs(60));
+        }
+        let node = fmail_api::Node { id: NodeId::new(1_001), run: NodeId::new(7), host: renamed.into() };
+        one.project.operations = crate::Operations::new(one.store.clone(), one.clock.clone()).on(node);
+        for _ in 0..3 {
+            assert_eq!(trade(&one, &two).1, 0, "refused after it was renamed to {renamed}");
+        }
+        assert_eq!(one.total(), two.total());
+        for host in [&one, &two] {
+            assert_eq!(host.who()[0].host.as_deref(), Some(renamed));
+        }
+        let held = reservations(&two, fmail_api::ReservationsRequest::default());
+        assert_eq!(held[0].lease.host.as_deref(), Some(renamed));
+    }
+}
+
+#[test]
+fn what_a_host_said_before_it_was_started_again_is_no_refusal() {
+    let (mut one, two) = (host(1), host(2));
+    one.reserve("alice", "src");
+    settle(&[&one, &two]);
+    for host in [&one, &two] {
+        host.clock.advance(Duration::from_secs(60));
+    }
+    // Given back while no daemon ran.
+    let release = fmail_api::ReleaseRequest { which: fmail_api::LeaseSelection { all: true, ..Default::default() } };
+    one.call("alice", Request::Release(release)).unwrap();
+    one.project.operations = operations(&one.project, 1);
+    for _ in 0..3 {
+        assert_eq!(trade(&one, &two).1, 0);
+    }
+    assert_eq!(reservations(&two, fmail_api::ReservationsRequest::default()), []);
+}

@@ -73,7 +73,9 @@ pub use ops::{
 };
 pub use query::{Filters, Order, Query, Scope, Since};
 pub use record::{AgentRecord, Expect, Profile, ProjectIdSource, ProjectRecord, Record, RecordKey, Revision};
-pub use relay::{LinkCounts, LinkReport, LinkStatus, Passed, Relay, RelayStatus, RelayView, RunningRelay, Strangers};
+pub use relay::{
+    Authentication, LinkCounts, LinkReport, LinkStatus, Passed, Relay, RelayStatus, RelayView, RunningRelay, Strangers,
+};
 pub use store::{
     Appended, Broken, Capabilities, DEFAULT_MAX_MESSAGE_BYTES, FORMAT_VERSION, Health, Imported, Quarantine,
     Quarantined, RefusedReason, Removed, Scan, Selection, Store, Summary, TargetSummary, check_size, summarise,

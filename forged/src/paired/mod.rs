@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fmail_api::{Clock, Error, LinkStatus, Result, Shutdown, Timestamp};
+use fmail_api::{Authentication, Clock, Error, LinkStatus, Result, Shutdown, Timestamp};
 use fmail_host::pairing::{Listed, Pairing, Pairings, Side};
 use fmail_host::{Environment, SystemClock};
 use fmail_transports::{Keyring, Token};
@@ -84,9 +84,9 @@ impl Paired {
         let known = self.known.borrow().clone();
         let of_project = known.pairings.iter().filter(|pairing| pairing.project == *project && pairing.root == root);
         let link = |pairing: &Pairing| {
-            let (incoming, problem) = match &pairing.side {
-                Side::Joined { .. } => (false, "paired, and not dialled yet"),
-                Side::Invited { accepted: Some(_), .. } => (true, "it has not connected since this forged began"),
+            let (incoming, encrypted, problem) = match &pairing.side {
+                Side::Joined { fingerprint, .. } => (false, fingerprint.is_some(), "paired, and not dialled yet"),
+                Side::Invited { accepted: Some(_), .. } => (true, true, "it has not connected since this forged began"),
                 // Nobody has accepted the invitation: there is no host yet.
                 Side::Invited { accepted: None, .. } => return None,
             };
@@ -95,6 +95,7 @@ impl Paired {
             }
             let mut link = LinkStatus::new(pairing.name.clone(), self.began.max(pairing.made));
             link.project = Some(project.clone());
+            (link.authentication, link.encrypted) = (Some(Authentication::Paired), encrypted);
             (link.incoming, link.problem) = (incoming, Some(problem.into()));
             Some(link)
         };

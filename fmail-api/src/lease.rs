@@ -34,6 +34,24 @@ pub struct Lease {
     pub extra: Map<String, Value>,
 }
 
+/// A lease that holds now, and what stands against it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HeldLease {
+    /// The lease.
+    #[serde(flatten)]
+    pub lease: Lease,
+    /// The leases on other hosts that conflict with it, by the rule that [`ReserveRequest`] goes by: between hosts both hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<Lease>,
+}
+
+impl From<Lease> for HeldLease {
+    /// One that nothing stands against.
+    fn from(lease: Lease) -> Self {
+        HeldLease { lease, conflicts: Vec::new() }
+    }
+}
+
 /// Content of `leases`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -54,7 +54,7 @@ pub use exchange::{
 pub use hash::{ContentHash, hex_sha256};
 pub use id::{MessageId, TICKS_PER_SECOND};
 pub use lease::{
-    Lease, LeaseConflict, LeaseSelection, LeasesChanged, LeasesRecord, ReleaseRequest, RenewRequest,
+    HeldLease, Lease, LeaseConflict, LeaseSelection, LeasesChanged, LeasesRecord, ReleaseRequest, RenewRequest,
     ReservationsRequest, ReserveRequest, Reserved, SkippedLease,
 };
 pub use log::{Log, LogEntry, LogFacts};
@@ -73,7 +73,9 @@ pub use ops::{
 };
 pub use query::{Filters, Order, Query, Scope, Since};
 pub use record::{AgentRecord, Expect, Profile, ProjectIdSource, ProjectRecord, Record, RecordKey, Revision};
-pub use relay::{LinkCounts, LinkReport, LinkStatus, Passed, Relay, RelayStatus, RelayView, RunningRelay, Strangers};
+pub use relay::{
+    Authentication, LinkCounts, LinkReport, LinkStatus, Passed, Relay, RelayStatus, RelayView, RunningRelay, Strangers,
+};
 pub use store::{
     Appended, Broken, Capabilities, DEFAULT_MAX_MESSAGE_BYTES, FORMAT_VERSION, Health, Imported, Quarantine,
     Quarantined, RefusedReason, Removed, Scan, Selection, Store, Summary, TargetSummary, check_size, summarise,

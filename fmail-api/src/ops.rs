@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentName, Backlog, Cursor, Digest, DigestRequest, FetchRequest, ImportManyRequest, ImportRequest, Imported,
-    InboxRequest, Lease, LeasesChanged, LinkReport, MailCount, MarkRequest, Marked, Message, MessageId, Node, NodeId,
-    Notice, NudgeRequest, Priority, Profile, ProjectRecord, ReadRequest, Receipt, ReceiptRequest, Records,
+    AgentName, Backlog, Cursor, Digest, DigestRequest, FetchRequest, HeldLease, ImportManyRequest, ImportRequest,
+    Imported, InboxRequest, LeasesChanged, LinkReport, MailCount, MarkRequest, Marked, Message, MessageId, Node,
+    NodeId, Notice, NudgeRequest, Priority, Profile, ProjectRecord, ReadRequest, Receipt, ReceiptRequest, Records,
     RecordsRequest, RelayView, ReleaseRequest, RenewRequest, ReplyRequest, ReservationsRequest, ReserveRequest,
     Reserved, SearchRequest, Since, Target, ThreadRequest, Timestamp, Verdict,
 };
@@ -228,7 +228,7 @@ pub enum Response {
     /// To [`Request::Release`] and [`Request::Renew`].
     LeasesChanged(LeasesChanged),
     /// To [`Request::Reservations`], by pattern.
-    Reservations(Vec<Lease>),
+    Reservations(Vec<HeldLease>),
     /// To [`Request::Nudge`].
     Nudged {
         /// How many open sessions of the agent got it.

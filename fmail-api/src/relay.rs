@@ -52,6 +52,9 @@ pub struct LinkStatus {
     pub incoming: bool,
     /// Whether the peer proved who it is.
     pub authenticated: bool,
+    /// By what the peer has to prove who it is, also while it is not connected; nothing for a plain peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authentication: Option<Authentication>,
     /// Whether the connection is encrypted.
     #[serde(default)]
     pub encrypted: bool,
@@ -88,6 +91,18 @@ pub struct LinkStatus {
     pub counts: LinkCounts,
 }
 
+/// By what a peer proves who it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Authentication {
+    /// By the key of its pairing.
+    Paired,
+    /// By the token that all hosts share.
+    Token,
+    /// By its certificate, and by nothing else.
+    Tls,
+}
+
 impl LinkStatus {
     /// A link of which nothing is known but that it is not connected.
     pub fn new(peer: impl Into<String>, since: Timestamp) -> Self {
@@ -98,6 +113,7 @@ impl LinkStatus {
             since,
             incoming: false,
             authenticated: false,
+            authentication: None,
             encrypted: false,
             plain: false,
             node: None,

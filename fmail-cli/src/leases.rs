@@ -86,7 +86,16 @@ pub(crate) fn line(lease: &Lease) -> String {
 /// Who holds a lease, how, until when and why: `@bob (src/**, exclusive, until 2026-01-10T16:30:00Z, 42m left): auth`; with
 /// the host behind the name, if it is another one.
 pub(crate) fn holder(lease: &Lease, now: Timestamp) -> String {
-    let elsewhere = names::holder_elsewhere(lease).map(|host| format!(" on {host}")).unwrap_or_default();
+    held_by(lease, names::holder_elsewhere(lease), now)
+}
+
+/// The same, where hosts are told apart: also this one is named.
+pub(crate) fn holder_on_host(lease: &Lease, now: Timestamp) -> String {
+    held_by(lease, names::holder_elsewhere(lease).or_else(|| Some("this host".into())), now)
+}
+
+fn held_by(lease: &Lease, host: Option<String>, now: Timestamp) -> String {
+    let elsewhere = host.map(|host| format!(" on {host}")).unwrap_or_default();
     let (agent, pattern, until) = (&lease.agent, on_one_line(&lease.pattern), lease.until.whole_seconds());
     let reason = lease.reason.as_deref().map(|reason| format!(": {}", on_one_line(reason))).unwrap_or_default();
     format!("@{agent}{elsewhere} ({pattern}, {}, until {until}, {}){reason}", mode(lease), left(lease.until.since(now)))

@@ -13,6 +13,7 @@
 //! [`paths`] holds the patterns that paths are reserved by, [`transfer`] moves a project from store to store.
 
 mod access;
+mod conversation;
 mod exchange;
 mod fanout;
 mod find;
@@ -38,6 +39,7 @@ pub mod transfer;
 mod waiting;
 
 pub use access::check_readable;
+pub use conversation::oldest_first;
 pub use fanout::{Blocking, Fanout};
 pub use layers::{Capable, Deadlines, Filtering, LayerOptions, Limits, Traced, layered};
 pub use leases::lease_pattern;

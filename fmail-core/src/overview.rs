@@ -8,16 +8,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fmail_api::{AgentName, Event, Message, MessageId, Query, Result};
+use fmail_api::{AgentName, Event, EventStream, Message, MessageId, Query, Result};
 use futures::StreamExt;
 
 use crate::Operations;
+use crate::conversation::oldest_first;
 use crate::presence::agent_of;
 
 impl Operations {
     /// The message with this id, in whatever topic or mailbox it stands.
     pub async fn message(&self, id: MessageId) -> Result<Option<Arc<Message>>> {
-        Ok(self.messages([id].into()).await?.pop())
+        Ok(gathered(self.in_turn(vec![id]).await?).await?.pop())
     }
 
     /// Every agent that has ever been sent a message, by name.
@@ -26,8 +27,8 @@ impl Operations {
         Ok(summary.targets.iter().filter_map(|held| held.target.agent().cloned()).collect())
     }
 
-    /// Every message of a thread, whoever may read it, the oldest first. It is named, or meant by the id of one of its
-    /// messages. An unknown one is empty.
+    /// Every message of a thread, whoever may read it, the oldest first and none before what it answers. It is named, or
+    /// meant by the id of one of its messages. An unknown one is empty.
     pub async fn conversation(&self, thread: &str) -> Result<Vec<Arc<Message>>> {
         let thread = thread.trim();
         let named = match thread.parse() {
@@ -42,7 +43,7 @@ impl Operations {
             return self.conversation_in_mailboxes(&name).await;
         }
         let members = self.members(&name, &|_| true).await?;
-        self.messages(members).await
+        gathered(self.in_turn(members).await?).await
     }
 
     /// The name of the thread that a message belongs to, whoever may read what it answers.
@@ -63,23 +64,19 @@ impl Operations {
             let mail = mailbox.thread(&agent, name).await?;
             found.extend(mail.into_iter().map(|mail| (mail.message.id, mail.message)));
         }
-        Ok(found.into_values().collect())
+        Ok(oldest_first(found.into_values().collect(), |message| message))
     }
+}
 
-    /// The messages with these ids that there are, the oldest first.
-    async fn messages(&self, ids: BTreeSet<MessageId>) -> Result<Vec<Arc<Message>>> {
-        let mut found = Vec::new();
-        if ids.is_empty() {
-            return Ok(found);
+/// The messages among events.
+async fn gathered(mut events: EventStream) -> Result<Vec<Arc<Message>>> {
+    let mut found = Vec::new();
+    while let Some(event) = events.next().await {
+        if let Event::Message(delivery) = event? {
+            found.push(delivery.message);
         }
-        let mut events = self.store.scan(Query { ids, ..Query::default() }).await?.messages;
-        while let Some(event) = events.next().await {
-            if let Event::Message(delivery) = event? {
-                found.push(delivery.message);
-            }
-        }
-        Ok(found)
     }
+    Ok(found)
 }
 
 #[cfg(test)]

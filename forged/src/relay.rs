@@ -208,8 +208,10 @@ impl Relaying {
         let mut links = self.peer.get().map(|peer| peer.dialled()).unwrap_or_default();
         let paired = self.paired.get();
         let mut incoming = self.neighbours.links_of(|name| paired.is_none_or(|paired| paired.knows(name)));
-        // Of two hosts that dial each other one link ends, and what ended is no outage: the other one carries both ways.
-        incoming.retain(|link| link.connected || !is_reached(&links, link));
+        // Of two hosts that dial each other one link ends, and of a host that was paired twice one pairing; what ended is no
+        // outage: the other one carries both ways.
+        let all: Vec<LinkStatus> = links.iter().chain(&incoming).cloned().collect();
+        incoming.retain(|link| link.connected || !is_reached(&all, link));
         links.extend(incoming);
         if let Some((paired, project)) = paired.zip(self.served.get()) {
             links.extend(paired.awaited(project, &links));
@@ -282,27 +284,34 @@ pub fn start_all(
         let mut host = Projects::default();
         // The only one, so nothing has its id already.
         let _ = host.add(project.root.clone(), project.client.clone());
-        tell(&relay, shutdown(), running);
+        tell(&relay, paired.cloned(), shutdown(), running);
         let ends = shutdown();
         running.spawn(async move { relay.run(Arc::new(host), ends).await });
     }
 }
 
-/// Tells in the log when a link comes or goes.
-fn tell(relay: &Arc<PeerRelay>, shutdown: Shutdown, running: &mut JoinSet<Result<()>>) {
+/// Tells in the log when a link comes or goes, and notes in the pairing of a host that it has let us in.
+fn tell(relay: &Arc<PeerRelay>, paired: Option<Arc<Paired>>, shutdown: Shutdown, running: &mut JoinSet<Result<()>>) {
     let mut statuses = relay.status().take_until(shutdown);
     let mut told: BTreeMap<(String, bool), (bool, Option<String>)> = BTreeMap::new();
     let mut log = move |link: &LinkStatus| {
         let state = (link.connected, link.problem.clone());
         let problem = link.problem.as_deref().unwrap_or_default();
-        if told.insert((link.peer.clone(), link.incoming), state.clone()) != Some(state) {
+        let new = told.insert((link.peer.clone(), link.incoming), state.clone()) != Some(state);
+        if new {
             let (peer, incoming, connected) = (&link.peer, link.incoming, link.connected);
             tracing::info!(relay = "peer", peer, incoming, connected, problem, "link");
         }
+        new
     };
     let task = async move {
         while let Some(status) = statuses.next().await {
-            status.links.iter().for_each(&mut log);
+            for link in &status.links {
+                let new = log(link);
+                if let Some(paired) = paired.as_ref().filter(|_| new && link.connected && !link.incoming) {
+                    paired.let_in(&link.peer).await;
+                }
+            }
         }
         Ok(())
     };

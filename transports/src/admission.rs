@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fmail_api::{Error, ErrorKind, Principal, Request, Result};
+use fmail_api::{Error, ErrorKind, NodeId, Principal, Request, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -28,8 +28,9 @@ const LINE_BYTES: usize = 16 * 1024;
 pub trait Keyring: Send + Sync {
     /// The token with this name, for this project; or why it opens nothing.
     async fn token(&self, key: &str, project: &str) -> Result<Token>;
-    /// The token was proved by a host that calls itself so. Gives the peer's name here; an error refuses it all the same.
-    async fn proved(&self, key: &str, host: Option<&str>) -> Result<String>;
+    /// The token was proved by a host that calls itself so, and says that it has this id. Gives the peer's name here; an error
+    /// refuses it all the same.
+    async fn proved(&self, key: &str, host: Option<&str>, node: Option<NodeId>) -> Result<String>;
     /// Resolves when the token opens nothing any more: who proved it is cut.
     async fn ended(&self, key: &str);
 }
@@ -182,7 +183,11 @@ impl<'a> Door<'a> {
         }
         match (token.name(), &self.admission.keys) {
             (Some(key), Some(keys)) => {
-                let name = keys.proved(key, call.host.as_deref()).await?;
+                let node = match &call.request {
+                    Request::Hello(hello) => hello.node.as_ref().map(|node| node.id),
+                    _ => None,
+                };
+                let name = keys.proved(key, call.host.as_deref(), node).await?;
                 Ok((call, Principal::Peer(name), Some(key.to_string())))
             }
             _ => Ok((call, Principal::Token("tcp".into()), None)),

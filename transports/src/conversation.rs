@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fmail_api::{Context, Error, ErrorKind, Event, Hello, HelloRequest, PROTOCOL_VERSION, Request, Result};
+use fmail_api::{Context, Error, ErrorKind, Event, Hello, HelloRequest, Node, PROTOCOL_VERSION, Request, Result};
 use serde_json::{Map, Value};
 
 use crate::authentication::{Exchange, Nonce, Role, Token};
@@ -95,6 +95,8 @@ pub struct Conversation {
     patience: Duration,
     /// What the daemon said of itself.
     daemon: Option<Hello>,
+    /// Which host this is, for a daemon that has to know.
+    node: Option<Node>,
 }
 
 impl Conversation {
@@ -127,6 +129,7 @@ impl Conversation {
             stranger,
             patience: Duration::MAX,
             daemon: None,
+            node: None,
         })
     }
 
@@ -134,6 +137,11 @@ impl Conversation {
     pub fn wait(&mut self, time: Duration) -> Result<(), Failure> {
         self.patience = time;
         self.stream.get_ref().wait(time).map_err(lost)
+    }
+
+    /// Tells the daemon which host this is, in the `hello` that comes with a proof.
+    pub fn introduce(&mut self, node: Node) {
+        self.node = Some(node);
     }
 
     /// What the daemon said of itself, when it was asked and knew an answer.
@@ -188,7 +196,8 @@ impl Conversation {
         let project = context.project.as_deref().unwrap_or_default();
         let otherwise = if token.name().is_some() { PAIR_AGAIN } else { SAME_TOKEN };
         let client = Nonce::fresh().map_err(Failure::Refused)?;
-        let line = wire::hello_with_nonce(context, hello_request(), &client, token).map_err(Failure::Refused)?;
+        let hello = HelloRequest { node: self.node.clone(), ..hello_request() };
+        let line = wire::hello_with_nonce(context, hello, &client, token).map_err(Failure::Refused)?;
         self.write(&line)?;
         let mut answer = match self.hear_stranger() {
             Ok(answer) => answer,

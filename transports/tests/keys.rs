@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fmail_api::{
-    Client, Context, Error, ErrorKind, Host, Listening, Principal, ProjectRef, Reply, Request, Response, Result,
-    SendRequest, Shutdown, Transport, WhoRequest,
+    Client, Context, Error, ErrorKind, Host, Listening, NodeId, Principal, ProjectRef, Reply, Request, Response,
+    Result, SendRequest, Shutdown, Transport, WhoRequest,
 };
 use fmail_transports::peer::{Believed, Fingerprint};
 use fmail_transports::{Conversation, Endpoint, Failure, Keyring, TcpEndpoint, TcpTransport, TlsServer, Token};
@@ -80,7 +80,7 @@ impl Keyring for Ring {
         known.ok_or_else(|| Error::new(ErrorKind::Denied, "no such pairing"))
     }
 
-    async fn proved(&self, key: &str, host: Option<&str>) -> Result<String> {
+    async fn proved(&self, key: &str, host: Option<&str>, _: Option<NodeId>) -> Result<String> {
         Ok(format!("{key} of {}", host.unwrap_or("nobody")))
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::examples::{Example, example, help};
 use crate::output::{Outcome, Output, note, notice};
-use crate::session::{Place, now, unexpected};
+use crate::session::{Place, host, now, unexpected};
 use crate::{identity, names, render, table};
 
 pub(crate) const EXAMPLES: &[Example] = &[
@@ -73,7 +73,10 @@ fn host_of(agent: &AgentView, agents: &[AgentView], own: Option<NodeId>) -> Opti
 /// daemon runs.
 fn as_json(agent: &AgentView, own: Option<NodeId>) -> Value {
     let node = agent.node.filter(|node| Some(*node) != own);
-    let mut value = json!(AgentView { node, ..agent.clone() });
+    // Who is here is on a host that may have been called otherwise when it was seen.
+    let here = agent.node.is_some() && node.is_none();
+    let host = agent.host.clone().map(|named| if here { host().unwrap_or(named) } else { named });
+    let mut value = json!(AgentView { node, host, ..agent.clone() });
     if let (Some(fields), Some(name)) = (value.as_object_mut(), names::foreign(&agent.name)) {
         fields.insert("foreign".into(), name.into());
     }
@@ -85,7 +88,6 @@ mod tests {
     use fmail_api::{AgentState, Profile};
 
     use super::*;
-    use crate::session::host;
 
     #[test]
     fn the_hosts_are_shown_when_an_agent_is_on_another_one() {

@@ -5,14 +5,14 @@
 //! all of it: then every agent that it knows is asked in turn. That misses nothing, since a sender may read what it
 //! sent and is known from then on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fmail_api::{
     AgentName, Client, Context, Error, ErrorKind, Event, Mail, Message, MessageId, ReadRequest, Reply, Request,
     Response, Result, SendRequest, Sent, ThreadRequest, WhoRequest,
 };
-use fmail_core::Operations;
+use fmail_core::{Operations, oldest_first};
 use fmail_host::{Route, SystemClock};
 use futures::StreamExt;
 use futures::executor::block_on;
@@ -125,11 +125,16 @@ impl Office {
             return block_on(operations.thread_named(message.clone()));
         }
         let mut message = message.clone();
-        for _ in 0..LONGEST_CHAIN {
+        let mut passed = BTreeSet::from([message.id]);
+        while passed.len() < LONGEST_CHAIN {
             if let Some(thread) = &message.thread {
                 return Ok(thread.clone());
             }
-            let Some(above) = message.reply_to.filter(|above| *above < message.id) else { break };
+            // Not by their order: what was answered on another host may have a higher id here than the answer.
+            let Some(above) = message.reply_to else { break };
+            if !passed.insert(above) {
+                return Ok(passed.first().unwrap_or(&above).to_string());
+            }
             let Some(next) = self.message(above)? else { break };
             message = next;
         }
@@ -151,7 +156,7 @@ impl Office {
             let mail = self.mail(&agent, Request::Thread(ThreadRequest { id: name.clone() }))?;
             found.extend(mail.into_iter().map(|mail| (mail.message.id, mail.message)));
         }
-        Ok(found.into_values().collect())
+        Ok(oldest_first(found.into_values().collect(), |message| message))
     }
 
     /// Every agent that has a mailbox.

@@ -134,16 +134,20 @@ impl Host {
     }
 
     fn thread(&self, id: impl ToString) -> Vec<String> {
+        let mut bodies = self.thread_in_order(id);
+        bodies.sort();
+        bodies
+    }
+
+    fn thread_in_order(&self, id: impl ToString) -> Vec<String> {
         let reply = self.call("dave", Request::Thread(ThreadRequest { id: id.to_string() })).unwrap();
         let events = futures::executor::block_on_stream(reply.events.unwrap());
-        let mut bodies: Vec<String> = events
+        events
             .map(|event| match event.unwrap() {
                 fmail_api::Event::Mail(mail) => mail.message.body.as_str().unwrap().to_string(),
                 other => panic!("{other:?}"),
             })
-            .collect();
-        bodies.sort();
-        bodies
+            .collect()
     }
 }
 

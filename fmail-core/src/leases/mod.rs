@@ -57,10 +57,19 @@ impl Leases {
     }
 }
 
-/// Those of some leases that conflict with a lease of `agent` wherever the patterns meet: two that share are never in each
-/// other's way.
+/// Whether two leases conflict wherever their patterns meet: two that share are never in each other's way, and nobody is in
+/// their own.
+pub(crate) fn are_rivals(one: &Lease, other: &Lease) -> bool {
+    conflicts_with(one, &other.agent, other.exclusive)
+}
+
+fn conflicts_with(lease: &Lease, agent: &AgentName, exclusive: bool) -> bool {
+    lease.agent != *agent && (lease.exclusive || exclusive)
+}
+
+/// Those of some leases that conflict with a lease of `agent` wherever the patterns meet.
 pub(crate) fn rivals_among(leases: &[Lease], agent: &AgentName, exclusive: bool) -> Result<Vec<Rival>> {
-    let conflicts = |lease: &&Lease| lease.agent != *agent && (lease.exclusive || exclusive);
+    let conflicts = |lease: &&Lease| conflicts_with(lease, agent, exclusive);
     let rival = |lease: &Lease| Ok(Rival { lease: lease.clone(), pattern: lease_pattern(lease)? });
     leases.iter().filter(conflicts).map(rival).collect()
 }

@@ -9,6 +9,7 @@ use fmail_api::{
 use futures::{StreamExt, stream};
 
 use super::mark::{failed, transition};
+use crate::conversation::oldest_first;
 
 /// The mail of one agent, in a mailbox that the store keeps.
 pub(super) struct Delegated<'a> {
@@ -133,6 +134,7 @@ impl<'a> Delegated<'a> {
             },
         };
         let mail = self.mailbox.thread(self.agent, &thread).await?;
+        let mail = oldest_first(mail, |mail| &mail.message);
         Ok(reply(Response::Thread { thread }, mail))
     }
 

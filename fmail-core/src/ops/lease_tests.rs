@@ -57,7 +57,7 @@ fn renew(project: &Project, agent: &str, which: LeaseSelection, ttl_seconds: u64
 fn listed(project: &Project, agent: Option<&str>, path: Option<&str>) -> Vec<Lease> {
     let request = ReservationsRequest { agent: agent.map(|name| name.parse().unwrap()), path: path.map(String::from) };
     match project.call("anon-1", Request::Reservations(request)).unwrap().head {
-        Response::Reservations(leases) => leases,
+        Response::Reservations(held) => held.into_iter().map(|held| held.lease).collect(),
         other => panic!("{other:?}"),
     }
 }

@@ -33,6 +33,7 @@ impl Operations {
         let mut answer = self.change_leases(|leases| asked.grant(leases)).await?;
         // Looked at behind the change: between hosts nobody is first, and who is told late is told all the same.
         let elsewhere = self.leases_elsewhere(self.moment()).await?;
+        let elsewhere: Vec<Lease> = elsewhere.into_iter().map(|(_, lease)| lease).collect();
         asked.show(&rivals_among(&elsewhere, &asked.agent, asked.exclusive)?, &mut answer);
         Ok(answer)
     }

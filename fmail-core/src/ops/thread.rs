@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{
-    Context, Error, Event, Mail, MailState, Message, MessageId, Query, Reply, Response, Result, Since, ThreadRequest,
+    Context, Error, Event, EventStream, Mail, MailState, Message, MessageId, Query, Reply, Response, Result, Since,
+    ThreadRequest,
 };
 use futures::StreamExt;
 
 use crate::Operations;
+use crate::conversation::{Turn, in_order};
 use crate::exchange::{foreign_thread, thread_aside};
 use crate::find::Found;
 use crate::mailbox::{Mailbox, Shelf, shelf_of};
@@ -27,7 +29,8 @@ const LONGEST_CHAIN: usize = 10_000;
 const EARLY: Duration = Duration::from_secs(86_400);
 
 impl Operations {
-    /// The messages of a thread that the agent may read, the oldest first. An unknown thread is empty, not an error.
+    /// The messages of a thread that the agent may read, the oldest first and none before what it answers. An unknown
+    /// thread is empty, not an error.
     pub(crate) async fn thread(&self, context: &Context, request: ThreadRequest) -> Result<Reply> {
         let text = request.id.trim();
         if text.is_empty() {
@@ -43,13 +46,9 @@ impl Operations {
         let ids = self.members(&thread, &|message| context.may_read(message)).await?;
         let now = self.moment();
         let mailbox = Mailbox::new(&*self.store, &context.agent, now);
-        let mut states = mailbox.states(&ids).await?;
+        let mut states = mailbox.states(&ids.iter().copied().collect()).await?;
         states.retain(|_, state| *state != MailState::default());
-        let events = if ids.is_empty() {
-            futures::stream::empty().boxed()
-        } else {
-            self.store.scan(Query { ids, ..Query::default() }).await?.messages
-        };
+        let events = self.in_turn(ids).await?;
         let caller = context.clone();
         let events = events.filter_map(move |event| {
             let event = match event {
@@ -107,14 +106,41 @@ impl Operations {
         Ok(message.id.to_string())
     }
 
-    /// The ids of the thread's messages that are readable.
-    pub(crate) async fn members(&self, thread: &str, readable: Readable<'_>) -> Result<BTreeSet<MessageId>> {
+    /// The messages with these ids that there are, in this order.
+    pub(crate) async fn in_turn(&self, ids: Vec<MessageId>) -> Result<EventStream> {
+        if ids.is_empty() {
+            return Ok(futures::stream::empty().boxed());
+        }
+        let query = Query { ids: ids.iter().copied().collect(), ..Query::default() };
+        let mut events = self.store.scan(query).await?.messages;
+        // Nearly always the order is that of the ids, and nothing has to be held back for it.
+        if ids.is_sorted() {
+            return Ok(events);
+        }
+        let (mut told, mut found) = (Vec::new(), BTreeMap::new());
+        while let Some(event) = events.next().await {
+            match event? {
+                Event::Message(delivery) => drop(found.insert(delivery.message.id, delivery)),
+                other => told.push(Ok(other)),
+            }
+        }
+        let found =
+            ids.into_iter().filter_map(move |id| found.remove(&id)).map(|delivery| Ok(Event::Message(delivery)));
+        Ok(futures::stream::iter(told.into_iter().chain(found)).boxed())
+    }
+
+    /// The ids of the thread's messages that are readable, in order.
+    pub(crate) async fn members(&self, thread: &str, readable: Readable<'_>) -> Result<Vec<MessageId>> {
         let named = self.named(thread).await?;
+        let mut turns = BTreeMap::new();
+        for message in &named {
+            turns.insert(message.id, Turn::of(message, self.exchange.parent(message).await?));
+        }
         let mut members: BTreeSet<MessageId> = named.iter().map(|message| message.id).collect();
         members.extend(thread.parse::<MessageId>());
         let mut hidden: BTreeSet<MessageId> =
             named.iter().filter(|message| !readable(message)).map(|message| message.id).collect();
-        let Some(first) = members.first().copied() else { return Ok(members) };
+        let Some(first) = members.first().copied() else { return Ok(Vec::new()) };
         let since = match named.iter().find(|message| message.id == first) {
             Some(first) if came_from_elsewhere(first) => Since::Time(first.time.before(EARLY)),
             _ => Since::Id(first),
@@ -130,21 +156,21 @@ impl Operations {
             if message.thread.is_none()
                 && let Some(above) = self.exchange.parent(&message).await?
             {
-                answers.insert(message.id, above);
+                answers.insert(message.id, (above, Turn::of(&message, Some(above))));
             }
         }
         loop {
             let joining: Vec<MessageId> =
-                answers.iter().filter(|(_, above)| members.contains(above)).map(|(id, _)| *id).collect();
+                answers.iter().filter(|(_, (above, _))| members.contains(above)).map(|(id, _)| *id).collect();
             if joining.is_empty() {
                 break;
             }
             for id in joining {
-                answers.remove(&id);
+                turns.extend(answers.remove(&id).map(|(_, turn)| (id, turn)));
                 members.insert(id);
             }
         }
-        Ok(members.difference(&hidden).copied().collect())
+        Ok(in_order(turns.into_iter().filter(|(id, _)| !hidden.contains(id)).map(|(_, turn)| turn)))
     }
 
     /// The messages that belong to a thread by its name, and the one whose id is its name.

@@ -22,7 +22,7 @@ impl Operations {
         if request.names.is_empty() {
             let mut records = self.store.list("agents").await?;
             while let Some(record) = records.next().await {
-                match record.and_then(|record| view(&record, now)) {
+                match record.and_then(|record| self.view(&record, now)) {
                     Ok(agent) => drop(agents.insert(agent.name.clone(), agent)),
                     Err(error) => notices.push(Notice::new(NoticeKind::Broken, format!("skipped: {error}"))),
                 }
@@ -30,7 +30,8 @@ impl Operations {
         } else {
             for name in &request.names {
                 let record = self.store.get(&RecordKey::agent(name)).await?;
-                agents.extend(record.map(|record| view(&record, now)).transpose()?.map(|view| (name.clone(), view)));
+                agents
+                    .extend(record.map(|record| self.view(&record, now)).transpose()?.map(|view| (name.clone(), view)));
             }
         }
         for elsewhere in self.agents_elsewhere().await? {
@@ -44,6 +45,17 @@ impl Operations {
         };
         Ok((agents, notices))
     }
+
+    fn view(&self, record: &Record, now: Timestamp) -> Result<AgentView> {
+        let mut stored: AgentRecord = record.decode()?;
+        let name = agent_of(record).ok_or_else(|| Error::invalid(format!("`{}` names no agent", record.key)))?;
+        // It may have been called otherwise when the agent was seen.
+        if let Some(own) = self.node.as_ref().filter(|own| stored.node == Some(own.id)) {
+            stored.host = Some(own.host.clone());
+        }
+        let seen = stored.last_seen;
+        Ok(shown(name, stored, seen, now))
+    }
 }
 
 /// Takes in what another host says of an agent.
@@ -56,13 +68,6 @@ fn add(agents: &mut BTreeMap<AgentName, AgentView>, elsewhere: AgentElsewhere, n
         _ => AgentView { last_seen: seen, first_seen, ..shown(agent.name.clone(), agent, seen, now) },
     };
     agents.insert(shown.name.clone(), shown);
-}
-
-fn view(record: &Record, now: Timestamp) -> Result<AgentView> {
-    let stored: AgentRecord = record.decode()?;
-    let name = agent_of(record).ok_or_else(|| Error::invalid(format!("`{}` names no agent", record.key)))?;
-    let seen = stored.last_seen;
-    Ok(shown(name, stored, seen, now))
 }
 
 fn shown(name: AgentName, stored: AgentRecord, seen: Timestamp, now: Timestamp) -> AgentView {

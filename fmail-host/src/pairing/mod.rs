@@ -16,7 +16,7 @@ mod record;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use fmail_api::{Error, ErrorKind, Result, Timestamp};
+use fmail_api::{Error, ErrorKind, NodeId, Result, Timestamp};
 use fmail_transports::Token;
 use fmail_transports::authentication::Nonce;
 use fmail_transports::peer::HostPort;
@@ -140,7 +140,8 @@ impl Pairings {
         let claim = random(32)?;
         let token = Token::claimed(&invitation.secret, &invitation.id, &claim);
         let wanted = name.unwrap_or_else(|| record::tame(invitation.host.as_deref().unwrap_or("peer")));
-        let side = Side::Joined { claim, key: token.reveal().to_string(), fingerprint: invitation.fingerprint };
+        let (key, fingerprint) = (token.reveal().to_string(), invitation.fingerprint);
+        let side = Side::Joined { claim, key, fingerprint, confirmed: None };
         let pairing = Pairing {
             id: invitation.id.clone(),
             name: record::free_name(wanted, &known)?,
@@ -164,12 +165,16 @@ impl Pairings {
         pairing.token_for(claim, now)
     }
 
-    /// Notes that a key was proved by a host that calls itself so; gives the name of the pairing. The first to prove one of an
-    /// invitation is the only one that ever can.
-    pub fn claim(&self, key: &str, host: Option<&str>, now: Timestamp) -> Result<String> {
+    /// Notes that a key was proved by a host that calls itself so and has this id; gives the name of the pairing. The first to
+    /// prove one of an invitation is the only one that ever can.
+    pub fn claim(&self, key: &str, host: Option<&str>, node: Option<NodeId>, now: Timestamp) -> Result<String> {
         let (id, claim) = record::parts(key)?;
         let mut pairing = self.invited(id)?;
-        if pairing.is_accepted_by(claim) {
+        let is_known = |pairing: &Pairing| {
+            let told = pairing.accepted_by().map(|(node, _)| node);
+            pairing.is_accepted_by(claim) && (node.is_none() || node == told)
+        };
+        if is_known(&pairing) {
             return Ok(pairing.name);
         }
         let _lock = files::lock(&self.directory)?;
@@ -178,10 +183,39 @@ impl Pairings {
         let token = pairing.token_for(claim, now)?;
         if !pairing.is_accepted_by(claim) {
             let known = self.all()?.pairings;
-            pairing.accept(claim, &token, host, now, &known)?;
+            pairing.accept(claim, &token, host, node, now, &known)?;
+            self.write(&pairing)?;
+        } else if !is_known(&pairing)
+            && let Side::Invited { accepted: Some(accepted), .. } = &mut pairing.side
+        {
+            accepted.node = node;
             self.write(&pairing)?;
         }
         Ok(pairing.name)
+    }
+
+    /// Notes that the host which invited has let this one in. What was noted before stays.
+    pub fn confirm(&self, id: &str, now: Timestamp) -> Result<()> {
+        let _lock = files::lock(&self.directory)?;
+        let Some(mut pairing) = self.read(id)? else { return Ok(()) };
+        match &mut pairing.side {
+            Side::Joined { confirmed: confirmed @ None, .. } => *confirmed = Some(now),
+            _ => return Ok(()),
+        }
+        self.write(&pairing)
+    }
+
+    /// Ends a pairing that was accepted here in favour of a later one with the same host, which gets its name where it has
+    /// none of its own choice. Gives the later one as it is now.
+    pub fn replace(&self, old: &Pairing, new: &Pairing, rename: bool) -> Result<Pairing> {
+        let _lock = files::lock(&self.directory)?;
+        let Some(mut kept) = self.read(&new.id)? else { return Ok(new.clone()) };
+        files::remove(&self.file(&old.id))?;
+        if rename {
+            kept.name.clone_from(&old.name);
+            self.write(&kept)?;
+        }
+        Ok(kept)
     }
 
     /// Whether a key opens anything, as far as it can be told without its secret.
@@ -216,10 +250,13 @@ impl Pairings {
         certificate::read(&self.directory)
     }
 
-    fn invited(&self, id: &str) -> Result<Pairing> {
+    fn read(&self, id: &str) -> Result<Option<Pairing>> {
         let path = self.file(id);
-        let found = files::read(&path)?.map(|text| Pairing::from_text(&text, &path)).transpose()?;
-        found.filter(|pairing| matches!(pairing.side, Side::Invited { .. })).ok_or_else(|| {
+        files::read(&path)?.map(|text| Pairing::from_text(&text, &path)).transpose()
+    }
+
+    fn invited(&self, id: &str) -> Result<Pairing> {
+        self.read(id)?.filter(|pairing| matches!(pairing.side, Side::Invited { .. })).ok_or_else(|| {
             denied("there is no such pairing here: it was revoked, or the invitation expired").help(AGAIN)
         })
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use fmail_api::{Error, ErrorKind, Result, Timestamp};
+use fmail_api::{Error, ErrorKind, NodeId, Result, Timestamp};
 use fmail_transports::Token;
 use fmail_transports::peer::{Believed, Fingerprint, HostPort, PeerAddress};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,9 @@ pub enum Side {
         /// The certificate that the other host shows.
         #[serde(default, skip_serializing_if = "Option::is_none", with = "maybe_text")]
         fingerprint: Option<Fingerprint>,
+        /// When the other host has let this one in for the first time. Before that nobody knows whether it will.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        confirmed: Option<Timestamp>,
     },
 }
 
@@ -70,6 +73,10 @@ pub struct Claimed {
     /// What the host called itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The id of the host, as it said last. What a host says of itself proves nothing: by this pairings are shown, and nobody
+    /// is let in or cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeId>,
     /// When.
     pub at: Timestamp,
 }
@@ -102,13 +109,41 @@ impl Pairing {
 
     /// Whom to dial; nobody where the other host dials.
     pub fn peer_address(&self) -> Option<PeerAddress> {
-        let Side::Joined { claim, key, fingerprint } = &self.side else { return None };
+        let Side::Joined { claim, key, fingerprint, .. } = &self.side else { return None };
         Some(PeerAddress {
             name: self.name.clone(),
             address: self.address.clone(),
             token: Some(Token::named(format!("{}.{claim}", self.id), key.as_str())),
             tls: fingerprint.map(Believed::Pinned),
         })
+    }
+
+    /// Whether this host was let in by the other one, or lets it in.
+    pub fn is_confirmed(&self) -> bool {
+        match &self.side {
+            Side::Invited { accepted, .. } => accepted.is_some(),
+            Side::Joined { confirmed, .. } => confirmed.is_some(),
+        }
+    }
+
+    /// The host that has accepted the invitation, as far as it has told its id, and when it has.
+    pub fn accepted_by(&self) -> Option<(NodeId, Timestamp)> {
+        match &self.side {
+            Side::Invited { accepted: Some(Claimed { node: Some(node), at, .. }), .. } => Some((*node, *at)),
+            _ => None,
+        }
+    }
+
+    /// Whether an earlier pairing stands for the same thing as this one, which was accepted here: the same project with a host
+    /// that shows the same certificate.
+    pub fn is_with_the_host_of(&self, other: &Pairing) -> bool {
+        let certificate = |pairing: &Pairing| match &pairing.side {
+            Side::Joined { fingerprint, .. } => *fingerprint,
+            Side::Invited { .. } => None,
+        };
+        self.id != other.id
+            && (&self.project, &self.root) == (&other.project, &other.root)
+            && certificate(self).is_some_and(|own| certificate(other) == Some(own))
     }
 
     pub(super) fn is_accepted_by(&self, claim: &str) -> bool {
@@ -142,14 +177,20 @@ impl Pairing {
         claim: &str,
         token: &Token,
         host: Option<&str>,
+        node: Option<NodeId>,
         now: Timestamp,
         known: &[Pairing],
     ) -> Result<()> {
         let Side::Invited { secret, accepted, .. } = &mut self.side else { return Ok(()) };
         let host = host.map(tame);
         *secret = None;
-        *accepted =
-            Some(Claimed { claim: claim.to_string(), key: token.reveal().to_string(), host: host.clone(), at: now });
+        *accepted = Some(Claimed {
+            claim: claim.to_string(),
+            key: token.reveal().to_string(),
+            host: host.clone(),
+            node,
+            at: now,
+        });
         // Who invited without a name in mind calls the host what it calls itself.
         if let (Some(host), true) = (host, self.name.starts_with("invited-")) {
             self.name = free_name(host, known)?;

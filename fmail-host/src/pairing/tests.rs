@@ -65,7 +65,7 @@ fn who_is_invited_and_joins_has_the_same_key_as_who_invited() {
     assert_eq!((joined.name.as_str(), joined.project.as_str()), ("host-a", PROJECT));
     let (key, token) = key(&joined);
     assert_eq!(hosts.token(&key).unwrap(), token);
-    assert_eq!(hosts.a.claim(&key, Some("host-b"), hosts.now).unwrap(), "host-b");
+    assert_eq!(hosts.a.claim(&key, Some("host-b"), None, hosts.now).unwrap(), "host-b");
     assert_eq!(hosts.token(&key).unwrap(), token, "it stays the same once it is used");
     assert!(hosts.a.holds(&key));
     let shown = hosts.a.certificate().unwrap().unwrap();
@@ -83,8 +83,12 @@ fn an_invitation_is_for_one_host_and_its_secret_is_forgotten_when_it_is_accepted
     let second = second_host.b.join(&invitation, &second_host.root, None, hosts.now).unwrap();
     let ((first, _), (second, token)) = (key(&first), key(&second));
     assert_eq!(hosts.token(&second).unwrap(), token, "whoever comes first");
-    assert_eq!(hosts.a.claim(&first, Some("host-b"), hosts.now).unwrap(), "laptop", "a name that was given stays");
-    for late in [hosts.token(&second).err(), hosts.a.claim(&second, None, hosts.now).err()] {
+    assert_eq!(
+        hosts.a.claim(&first, Some("host-b"), None, hosts.now).unwrap(),
+        "laptop",
+        "a name that was given stays"
+    );
+    for late in [hosts.token(&second).err(), hosts.a.claim(&second, None, None, hosts.now).err()] {
         let error = late.unwrap();
         assert_eq!(error.kind(), ErrorKind::Denied);
         assert!(error.to_string().contains("accepted already, by host-b"), "{error}");
@@ -102,12 +106,12 @@ fn an_invitation_has_an_end_and_who_accepted_it_in_time_keeps_the_pairing() {
     let (late, in_time) = (hosts.invite(None), hosts.invite(None));
     let joined = |invitation| key(&hosts.b.join(&invitation, &hosts.root, None, hosts.now).unwrap()).0;
     let (late, in_time) = (joined(late), joined(in_time));
-    hosts.a.claim(&in_time, Some("host-b"), hosts.now).unwrap();
+    hosts.a.claim(&in_time, Some("host-b"), None, hosts.now).unwrap();
     let after = hosts.now.after(Duration::from_secs(3600));
     let token = |key: &str| hosts.a.token(key, PROJECT, std::slice::from_ref(&hosts.root), after);
     let error = token(&late).unwrap_err();
     assert!(error.to_string().contains("expired at 2026-01-10T16:30:00Z"), "{error}");
-    assert!(hosts.a.claim(&late, None, after).is_err());
+    assert!(hosts.a.claim(&late, None, None, after).is_err());
     assert!(token(&in_time).is_ok());
     hosts.a.invite(Inviting { now: after, ..hosts.inviting(None) }).unwrap();
     assert_eq!(hosts.a.all().unwrap().pairings.len(), 2, "what expired is gone");
@@ -134,7 +138,7 @@ fn what_is_revoked_opens_nothing_any_more() {
     let hosts = Hosts::new();
     let joined = hosts.b.join(&hosts.invite(None), &hosts.root, None, hosts.now).unwrap();
     let (key, _) = key(&joined);
-    hosts.a.claim(&key, Some("host-b"), hosts.now).unwrap();
+    hosts.a.claim(&key, Some("host-b"), None, hosts.now).unwrap();
     let before = hosts.a.state();
     assert_eq!(before, hosts.a.state());
     let found = hosts.a.find("host-b").unwrap();
@@ -152,7 +156,7 @@ fn two_hosts_with_one_name_get_two_names_here() {
     let hosts = Hosts::new();
     let names = [0, 1].map(|_| {
         let joined = hosts.b.join(&hosts.invite(None), &hosts.root, None, hosts.now).unwrap();
-        let there = hosts.a.claim(&key(&joined).0, Some("build server"), hosts.now).unwrap();
+        let there = hosts.a.claim(&key(&joined).0, Some("build server"), None, hosts.now).unwrap();
         (joined.name, there)
     });
     assert_eq!(names[0], ("host-a".to_string(), "build-server".to_string()));
@@ -196,4 +200,38 @@ fn walked(directory: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+#[test]
+fn a_pairing_is_confirmed_once_and_remembers_the_host_that_comes_by_it() {
+    let hosts = Hosts::new();
+    let joined = hosts.b.join(&hosts.invite(None), &hosts.root, None, hosts.now).unwrap();
+    assert!(!joined.is_confirmed());
+    let later = hosts.now.after(Duration::from_secs(60));
+    hosts.b.confirm(&joined.id, hosts.now).unwrap();
+    hosts.b.confirm(&joined.id, later).unwrap();
+    let confirmed = hosts.b.find(&joined.id).unwrap();
+    assert!(matches!(confirmed.side, Side::Joined { confirmed: Some(at), .. } if at == hosts.now));
+    assert_eq!(confirmed.peer_address(), joined.peer_address(), "who is dialled already is not dialled anew");
+    let (key, _) = key(&joined);
+    let node = |number| Some(NodeId::new(number));
+    for (told, remembered) in [(None, None), (node(1), node(1)), (None, node(1)), (node(2), node(2))] {
+        hosts.a.claim(&key, Some("host-b"), told, hosts.now).unwrap();
+        let pairing = hosts.a.find(&joined.id).unwrap();
+        assert_eq!(pairing.accepted_by().map(|(node, _)| node), remembered);
+    }
+}
+
+#[test]
+fn a_later_pairing_with_the_same_host_takes_the_place_and_the_name_of_the_earlier_one() {
+    let hosts = Hosts::new();
+    let join = |invitation| hosts.b.join(&invitation, &hosts.root, None, hosts.now).unwrap();
+    let (old, new) = (join(hosts.invite(None)), join(hosts.invite(None)));
+    let other_host = join(Hosts::new().invite(None));
+    assert!(old.is_with_the_host_of(&new) && !old.is_with_the_host_of(&old) && !other_host.is_with_the_host_of(&new));
+    let kept = hosts.b.replace(&old, &new, true).unwrap();
+    assert_eq!((kept.id.as_str(), kept.name.as_str()), (new.id.as_str(), "host-a"));
+    let names: Vec<String> = hosts.b.all().unwrap().pairings.into_iter().map(|pairing| pairing.id).collect();
+    assert_eq!(names.len(), 2);
+    assert!(!names.contains(&old.id) && names.contains(&new.id));
 }

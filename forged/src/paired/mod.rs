@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fmail_api::{Clock, Error, LinkStatus, Result, Shutdown, Timestamp};
+use fmail_api::{Authentication, Clock, Error, LinkStatus, NodeId, Result, Shutdown, Timestamp};
 use fmail_host::pairing::{Listed, Pairing, Pairings, Side};
 use fmail_host::{Environment, SystemClock};
 use fmail_transports::{Keyring, Token};
@@ -78,27 +78,50 @@ impl Paired {
         }
     }
 
-    /// The hosts that are paired for a project and of which no link tells anything yet.
+    /// The hosts that are paired for a project and of which no link tells anything yet. A host that was paired several times
+    /// is there once, by its last pairing.
     pub fn awaited(&self, (project, root): &(String, PathBuf), links: &[LinkStatus]) -> Vec<LinkStatus> {
         let root = std::fs::canonicalize(root).unwrap_or_else(|_| root.clone());
         let known = self.known.borrow().clone();
-        let of_project = known.pairings.iter().filter(|pairing| pairing.project == *project && pairing.root == root);
+        let of_project = || known.pairings.iter().filter(|pairing| pairing.project == *project && pairing.root == root);
+        let is_told = |node: NodeId| links.iter().any(|link| link.node.as_ref().is_some_and(|other| other.id == node));
+        let is_shown_otherwise = |pairing: &Pairing| match pairing.accepted_by() {
+            Some((node, at)) => {
+                let later = |(other, since): (NodeId, Timestamp)| other == node && since > at;
+                is_told(node) || of_project().filter_map(Pairing::accepted_by).any(later)
+            }
+            None => false,
+        };
         let link = |pairing: &Pairing| {
-            let (incoming, problem) = match &pairing.side {
-                Side::Joined { .. } => (false, "paired, and not dialled yet"),
-                Side::Invited { accepted: Some(_), .. } => (true, "it has not connected since this forged began"),
+            let (incoming, encrypted, problem) = match &pairing.side {
+                Side::Joined { fingerprint, .. } => (false, fingerprint.is_some(), "paired, and not dialled yet"),
+                Side::Invited { accepted: Some(_), .. } => (true, true, "it has not connected since this forged began"),
                 // Nobody has accepted the invitation: there is no host yet.
                 Side::Invited { accepted: None, .. } => return None,
             };
-            if links.iter().any(|link| link.peer == pairing.name && link.incoming == incoming) {
+            let is_told = links.iter().any(|link| link.peer == pairing.name && link.incoming == incoming);
+            if is_told || is_shown_otherwise(pairing) {
                 return None;
             }
             let mut link = LinkStatus::new(pairing.name.clone(), self.began.max(pairing.made));
             link.project = Some(project.clone());
+            (link.authentication, link.encrypted) = (Some(Authentication::Paired), encrypted);
             (link.incoming, link.problem) = (incoming, Some(problem.into()));
             Some(link)
         };
-        of_project.filter_map(link).collect()
+        of_project().filter_map(link).collect()
+    }
+
+    /// Notes that the host of this pairing, whose invitation was accepted here, has let us in.
+    pub async fn let_in(&self, name: &str) {
+        let unconfirmed = |pairing: &&Pairing| pairing.name == name && !pairing.is_confirmed();
+        let id = self.known.borrow().pairings.iter().find(unconfirmed).map(|pairing| pairing.id.clone());
+        if let Some(id) = id {
+            let pairings = self.pairings.clone();
+            if let Err(error) = on_a_thread(move || pairings.confirm(&id, SystemClock.now())).await {
+                tracing::warn!(%error, peer = name, "that the host has answered could not be noted");
+            }
+        }
     }
 
     /// What an operator should know of the pairings: files that cannot be used, addresses that are taken.
@@ -131,9 +154,9 @@ impl Keyring for Paired {
         on_a_thread(move || pairings.token(&key, &project, &roots, SystemClock.now())).await
     }
 
-    async fn proved(&self, key: &str, host: Option<&str>) -> Result<String> {
+    async fn proved(&self, key: &str, host: Option<&str>, node: Option<NodeId>) -> Result<String> {
         let (pairings, key, host) = (self.pairings.clone(), key.to_string(), host.map(str::to_string));
-        on_a_thread(move || pairings.claim(&key, host.as_deref(), SystemClock.now())).await
+        on_a_thread(move || pairings.claim(&key, host.as_deref(), node, SystemClock.now())).await
     }
 
     async fn ended(&self, key: &str) {

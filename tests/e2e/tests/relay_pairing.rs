@@ -299,6 +299,145 @@ fn the_daemon_takes_pairings_up_again_when_it_is_started_again() {
     b.daemon.stop();
 }
 
+#[test]
+fn a_paired_host_that_is_not_there_is_shown_as_paired_and_never_as_unauthenticated() {
+    let (a, b) = (Host::new(), Host::new());
+    accepts(&a, &b);
+    a.await_up();
+    b.await_up();
+    let told = |sandbox: &Sandbox| {
+        let json = sandbox.agent("operator").args(["relay", "status", "--json"]).run();
+        let link = json.json()["relays"][0]["links"][0].clone();
+        let table = sandbox.agent("operator").args(["relay", "status"]).run();
+        (json.code == 1 && link["connected"] == false).then_some((link, table))
+    };
+    let is_right = |sandbox: &Sandbox| {
+        let (link, table) = eventually(DEADLINE.as_secs(), "a link that is down", || told(sandbox));
+        assert_eq!((&link["authentication"], &link["encrypted"]), (&"paired".into(), &true.into()), "{link}");
+        assert!(table.stdout.contains("paired, encrypted"), "{table}");
+        assert!(!table.stdout.contains("unauthenticated"), "{table}");
+    };
+    let (Host { sandbox: a, daemon: of_a }, Host { sandbox: b, daemon: of_b }) = (a, b);
+    of_b.stop();
+    is_right(&a);
+    // Behind a new start nothing but the pairing tells of it.
+    of_a.stop();
+    let of_a = Daemon::start(&a);
+    is_right(&a);
+    // And the one that dials has never reached the other.
+    of_a.stop();
+    let _of_b = Daemon::start(&b);
+    is_right(&b);
+}
+
+#[test]
+fn reservations_of_two_hosts_that_overlap_are_shown_as_conflicts_on_both() {
+    let (a, b) = (Host::new(), Host::new());
+    accepts(&a, &b);
+    b.await_up();
+    a.sandbox.agent("alice").args(["reserve", "src/a.rs", "--exclusive"]).ok();
+    b.sandbox.agent("bob").args(["reserve", "src/**", "--exclusive"]).run();
+    for (host, own, other) in [(&a, "alice", "bob"), (&b, "bob", "alice")] {
+        let held = eventually(DEADLINE.as_secs(), "reservations of both hosts", || {
+            let held = host.sandbox.agent("carol").args(["reservations", "--json"]).ok().json();
+            (held.as_array().map(Vec::len) == Some(2)).then_some(held)
+        });
+        for (agent, against) in [(own, other), (other, own)] {
+            let lease = held.as_array().unwrap().iter().find(|lease| lease["agent"] == agent).unwrap();
+            assert_eq!(lease["conflicts"].as_array().map(Vec::len), Some(1), "{held}");
+            let conflict = &lease["conflicts"][0];
+            assert_eq!(conflict["agent"], against, "{held}");
+            assert!(conflict["host"].is_string(), "{held}");
+        }
+        let table = host.sandbox.agent("carol").arg("reservations").ok();
+        assert!(table.stdout.contains(&format!("conflicts with @{own} on this host (")), "{table}");
+        assert!(table.stdout.contains(&format!("conflicts with @{other} on ")), "{table}");
+    }
+}
+
+#[test]
+fn a_host_that_is_paired_twice_is_one_link_on_both_sides() {
+    let (a, b) = (Host::new(), Host::new());
+    let links = |host: &Host| {
+        let (code, status) = host.status();
+        (code, status["relays"][0]["links"].as_array().map(Vec::len).unwrap_or_default())
+    };
+    accepts(&a, &b);
+    b.await_up();
+    let name = b.relay(&["peers", "--json"]).ok().json()[0]["name"].clone();
+    // Nothing was wrong, and they are paired again; then once more, since it was revoked.
+    for round in 0..2 {
+        let before = b.relay(&["peers", "--json"]).ok().json()[0]["id"].clone();
+        let joined = accepts(&a, &b).json();
+        assert_eq!((&joined["replaced"][0], &joined["name"]), (&name, &name), "{joined}");
+        let peers = b.relay(&["peers", "--json"]).ok().json();
+        assert_eq!(peers.as_array().map(Vec::len), Some(1), "{peers}");
+        assert!(peers[0]["name"] == name && peers[0]["id"] != before && peers[0]["state"] == "paired", "{peers}");
+        for host in [&a, &b] {
+            eventually(DEADLINE.as_secs(), "one link, which is up", || (links(host) == (0, 1)).then_some(()));
+        }
+        let body = format!("from a, in round {round}");
+        a.sandbox.send("alice", "task", &body);
+        b.await_body(&body);
+        if round == 0 {
+            let peers = a.relay(&["peers", "--json"]).ok().json();
+            let told: Vec<&Value> =
+                peers.as_array().unwrap().iter().filter(|peer| peer["same_host"].is_string()).collect();
+            assert!(told.len() == 1 && peers.as_array().unwrap().len() == 2, "{peers}");
+            for peer in peers.as_array().unwrap() {
+                a.relay(&["revoke", peer["name"].as_str().unwrap()]).ok();
+            }
+        }
+    }
+    // Nobody has connected yet, and still it is one host.
+    let (Host { sandbox, daemon }, Host { daemon: other, .. }) = (a, b);
+    other.stop();
+    daemon.stop();
+    let a = Host { daemon: Daemon::start(&sandbox), sandbox };
+    assert_eq!(links(&a), (1, 1));
+}
+
+#[test]
+fn who_accepts_an_invitation_that_another_host_has_taken_is_told_and_keeps_nothing() {
+    let project = || {
+        let sandbox = Sandbox::new();
+        sandbox.fmail().args(["init", "--project", PROJECT]).ok();
+        sandbox
+    };
+    let (a, b, c, d) = (project(), project(), project(), Host::new());
+    let join =
+        |sandbox: &Sandbox, invitation: &str| sandbox.agent("operator").args(["relay", "join"]).stdin(invitation).run();
+    let peers = |sandbox: &Sandbox| sandbox.agent("operator").args(["relay", "peers", "--json"]).ok().json();
+    let address = format!("127.0.0.1:{}", free_port());
+    let invited = a.agent("operator").args(["relay", "invite", "--address", &address, "--listen", &address]).ok();
+    let invitation = invited.stdout.trim_end();
+    // As long as nobody answers, nobody is paired, and that is what is said.
+    let kept = join(&c, invitation);
+    assert!(kept.code == 0 && !kept.stdout.contains("paired with"), "{kept}");
+    assert!(kept.stdout.contains("kept the invitation") && kept.stdout.contains("has not answered yet"), "{kept}");
+    assert_eq!(peers(&c)[0]["state"], "waiting", "{}", peers(&c));
+    let daemon = Daemon::start(&a);
+    eventually(DEADLINE.as_secs(), "an invitation that is accepted", || {
+        join(&b, invitation).stdout.contains("paired with").then_some(())
+    });
+    assert_eq!(peers(&b)[0]["state"], "paired", "{}", peers(&b));
+    // Who asks is told, who had asked before too, and keeps nothing.
+    let taken = join(&c, invitation);
+    assert_eq!(taken.code, 9, "{taken}");
+    assert!(taken.stderr.contains("accepted already") && taken.stderr.contains("fmail relay invite"), "{taken}");
+    assert_eq!(peers(&c).as_array().map(Vec::len), Some(0), "{}", peers(&c));
+    // Who could not ask is told by its daemon.
+    daemon.stop();
+    let kept = join(&d.sandbox, invitation);
+    assert!(kept.code == 0 && !kept.stdout.contains("paired with"), "{kept}");
+    let _again = Daemon::start(&a);
+    eventually(DEADLINE.as_secs(), "a status that tells who was faster", || {
+        let problem = d.status().1["relays"][0]["links"][0]["problem"].as_str().unwrap_or_default().to_string();
+        problem.contains("accepted already").then_some(())
+    });
+    assert_eq!(peers(&d.sandbox)[0]["state"], "waiting", "{}", peers(&d.sandbox));
+}
+
 fn walked(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {

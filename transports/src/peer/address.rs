@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use fmail_api::{Error, Result};
+use fmail_api::{Authentication, Error, Result};
 use rustls::pki_types::ServerName;
 use tokio::sync::watch;
 
@@ -34,6 +34,16 @@ impl PeerAddress {
     /// A peer of which nothing is known but where it is, as SPEC.md's `mail.relay.peers` names it.
     pub fn plain(address: HostPort) -> Self {
         PeerAddress { name: address.to_string(), address, token: None, tls: None }
+    }
+
+    /// By what the peer has to prove who it is.
+    pub fn authentication(&self) -> Option<Authentication> {
+        match (&self.token, &self.tls) {
+            (Some(token), _) if token.name().is_some() => Some(Authentication::Paired),
+            (Some(_), _) => Some(Authentication::Token),
+            (None, Some(_)) => Some(Authentication::Tls),
+            (None, None) => None,
+        }
     }
 }
 

@@ -158,9 +158,7 @@ impl Dialler {
     }
 
     async fn work(&mut self, dialled: Dialled) -> Again {
-        let address = &self.peer;
-        let (proved, encrypted) = (address.token.is_some() || address.tls.is_some(), address.tls.is_some());
-        self.state.protected(proved, encrypted);
+        self.state.proved(self.peer.authentication().is_some());
         match dialled {
             Dialled::Plain(connection, sign) => {
                 let (asked, since) = (Instant::now(), self.seen.since(&*self.clock));

@@ -11,8 +11,8 @@ use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
 use fmail_api::{
-    Clock, Context, Event, EventStream, HelloRequest, Imported, LinkReport, LinkStatus, MessageId, Node, NodeId,
-    Principal, RelayRequest, Result,
+    Authentication, Clock, Context, Event, EventStream, HelloRequest, Imported, LinkReport, LinkStatus, MessageId,
+    Node, NodeId, Principal, RelayRequest, Result,
 };
 use futures::{Stream, StreamExt};
 use tokio::sync::watch;
@@ -57,8 +57,8 @@ pub struct Neighbour {
     heard: Mutex<Instant>,
     /// It says who it is, and how the link does.
     told: bool,
-    /// The name under which it was paired.
-    paired: Option<String>,
+    /// The name of the pairing by which it is let in; a host may have been paired twice.
+    paired: Mutex<Option<String>>,
     reading: Mutex<Reading>,
 }
 
@@ -198,10 +198,20 @@ impl Neighbours {
                 Some(node) => self.remark(&node),
                 None => self.namesake(context),
             };
-            let authenticated = !matches!(context.principal, Principal::Anonymous);
+            let authentication = match &context.principal {
+                Principal::Peer(name) => {
+                    neighbour.state.named(name);
+                    *locked(&neighbour.paired) = Some(name.clone());
+                    Some(Authentication::Paired)
+                }
+                Principal::Token(_) => Some(Authentication::Token),
+                Principal::Local | Principal::User(_) | Principal::Anonymous => None,
+            };
             // Paired hosts are served over TLS only.
-            let encrypted = caller.as_ref().is_some_and(|caller| caller.is_encrypted()) || neighbour.paired.is_some();
-            neighbour.state.protected(authenticated, encrypted);
+            let paired = authentication == Some(Authentication::Paired);
+            let encrypted = caller.as_ref().is_some_and(|caller| caller.is_encrypted()) || paired;
+            neighbour.state.protected(authentication, encrypted);
+            neighbour.state.proved(!matches!(context.principal, Principal::Anonymous));
             neighbour.state.begins(caller.map(|caller| caller.traffic.clone()), remark);
         }
         self.changed.send_modify(|number| *number += 1);
@@ -273,7 +283,7 @@ impl Neighbours {
                 status.connected = false;
                 status.problem = Some(format!("it has asked nothing for {} s", QUIET.as_secs()));
             }
-            let awaited = neighbour.paired.as_ref().is_none_or(|name| holds(name));
+            let awaited = locked(&neighbour.paired).as_ref().is_none_or(|name| holds(name));
             (status.connected || awaited).then_some(status)
         };
         self.known().values().filter_map(view).collect()
@@ -295,13 +305,13 @@ impl Neighbours {
         };
         let introduced = run.and_then(|run| locked(&self.introduced).get(&run).cloned());
         let node = introduced.as_ref().map(|(node, _)| node.clone());
-        // An earlier run of the same host: what was counted, and what waits for it, goes on. Names are not enough, since two
-        // hosts may have one.
+        // An earlier run of the same host, whichever of its pairings it comes by: what was counted, and what waits for it, goes
+        // on. Names are not enough, since two hosts may have one.
         let is_it = |old: &Neighbour| {
             let of = old.state.view().node.map(|node| node.id);
             old.told
                 && !old.is_there()
-                && old.paired == paired
+                && locked(&old.paired).is_some() == paired.is_some()
                 && of.is_some()
                 && of == node.as_ref().map(|node| node.id)
         };
@@ -322,7 +332,7 @@ impl Neighbours {
             streams: AtomicUsize::new(0),
             heard: Mutex::new(Instant::now()),
             told: run.is_some(),
-            paired,
+            paired: Mutex::new(paired),
             reading: Mutex::default(),
         });
         while known.len() >= MOST {

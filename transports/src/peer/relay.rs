@@ -84,6 +84,7 @@ impl PeerRelay {
         for peer in wanted {
             if !links.iter().any(|link| link.peer == *peer) {
                 let state = LinkState::new(peer.name.clone(), self.settings.project.clone(), self.clock.clone());
+                state.protected(peer.authentication(), peer.tls.is_some());
                 links.push(Dialled { peer: peer.clone(), state: Arc::new(state) });
             }
         }

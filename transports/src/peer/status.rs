@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fmail_api::{Clock, Imported, LinkCounts, LinkReport, LinkStatus, MessageId, Node, Passed};
+use fmail_api::{Authentication, Clock, Imported, LinkCounts, LinkReport, LinkStatus, MessageId, Node, Passed};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -73,7 +73,7 @@ impl LinkState {
         LinkState { peer, clock, seen: Mutex::new(seen), traffic: Arc::default(), changed: watch::Sender::new(0) }
     }
 
-    /// The peer as the configuration names it.
+    /// The peer as the configuration named it first.
     pub fn peer(&self) -> &str {
         &self.peer
     }
@@ -113,10 +113,20 @@ impl LinkState {
         self
     }
 
-    /// The connection is protected like this.
-    pub(super) fn protected(&self, authenticated: bool, encrypted: bool) {
+    /// The peer has to prove who it is by this, over a connection that is encrypted or not.
+    pub(super) fn protected(&self, authentication: Option<Authentication>, encrypted: bool) {
         let mut seen = self.lock();
-        (seen.status.authenticated, seen.status.encrypted) = (authenticated, encrypted);
+        (seen.status.authentication, seen.status.encrypted) = (authentication, encrypted);
+    }
+
+    /// Whether the peer has proved who it is.
+    pub(super) fn proved(&self, authenticated: bool) {
+        self.lock().status.authenticated = authenticated;
+    }
+
+    /// The peer is known by another name from now on.
+    pub(super) fn named(&self, peer: &str) {
+        self.lock().status.peer = peer.to_string();
     }
 
     /// The peer has said who it is; one that knows only PROTOCOL.md does not.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use fmail_api::{
-    Backlog, Bulk, Claim, Context, Cursor, Delivery, Draft, Error, ErrorKind, Event, Flag, Folder, InboxRequest, Lease,
-    LeaseConflict, LeaseSelection, LeasesChanged, Mail, MailCount, MailState, Mark, MarkRequest, Marked, Message,
-    Nudge, NudgeRequest, Priority, ReadRequest, Receipt, ReceiptRequest, RecipientReceipt, ReleaseRequest,
-    RenewRequest, ReplyRequest, Request, ReservationsRequest, ReserveRequest, Reserved, Response, SearchRequest, Sent,
-    Since, SkippedLease, Standing, ThreadRequest, Timestamp, UnknownRecipient,
+    Backlog, Bulk, Claim, Context, Cursor, Delivery, Draft, Error, ErrorKind, Event, Flag, Folder, HeldLease,
+    InboxRequest, Lease, LeaseConflict, LeaseSelection, LeasesChanged, Mail, MailCount, MailState, Mark, MarkRequest,
+    Marked, Message, Nudge, NudgeRequest, Priority, ReadRequest, Receipt, ReceiptRequest, RecipientReceipt,
+    ReleaseRequest, RenewRequest, ReplyRequest, Request, ReservationsRequest, ReserveRequest, Reserved, Response,
+    SearchRequest, Sent, Since, SkippedLease, Standing, ThreadRequest, Timestamp, UnknownRecipient,
 };
 use serde_json::{Map, Value, json};
 
@@ -248,7 +248,13 @@ fn leases() -> Vec<Exchange> {
             Response::LeasesChanged(changed),
         ),
         single(Request::Reservations(ReservationsRequest::default()), Response::Reservations(Vec::new())),
-        single(Request::Reservations(asked), Response::Reservations(vec![lease(1, "bob")])),
+        single(
+            Request::Reservations(asked),
+            Response::Reservations(vec![
+                lease(1, "bob").into(),
+                HeldLease { lease: lease(2, "alice"), conflicts: vec![lease(1, "carol")] },
+            ]),
+        ),
         single(
             Request::Nudge(NudgeRequest { to: "bob".parse().unwrap(), text: "look at\nyour mail".into() }),
             Response::Nudged { sessions: 2 },

@@ -131,7 +131,8 @@ impl Reservations<'_> {
         let session = place.session(identity::anyone(&place.environment)?)?;
         let request = Request::Reservations(ReservationsRequest::default());
         let Response::Reservations(held) = session.call(request)?.head else { return Err(unexpected()) };
-        let others = held.into_iter().filter(|lease| lease.exclusive && Some(&lease.agent) != self.me.as_ref());
+        let held = held.into_iter().map(|held| held.lease);
+        let others = held.filter(|lease| lease.exclusive && Some(&lease.agent) != self.me.as_ref());
         others.map(|lease| Ok((lease_pattern(&lease)?, lease))).collect()
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use fmail_api::{Context, Error, ErrorKind, Hello, Principal, Result};
 use fmail_host::pairing::{Invitation, Pairing, Pairings};
+use fmail_host::this_node;
 use fmail_transports::peer::PeerAddress;
 use fmail_transports::{Conversation, Endpoint, Failure, TcpEndpoint};
 use serde_json::json;
@@ -56,25 +57,57 @@ impl Join {
         let invitation: Invitation = text.parse()?;
         check_project(place, &invitation)?;
         let pairings = Pairings::of(&place.environment)?;
-        let known = pairings.find(&invitation.id).is_ok();
+        let renames = self.name.is_none();
         // Kept first: what the other host notes when it is asked must not be lost here.
-        let pairing = pairings.join(&invitation, &place.project.root, self.name, now())?;
-        let reached = reach(place, &pairing);
-        if let Err(error) = &reached
-            && error.kind() == ErrorKind::Denied
-        {
-            if !known {
-                pairings.revoke(&pairing.id)?;
+        let mut pairing = pairings.join(&invitation, &place.project.root, self.name, now())?;
+        let reached = reach(place, &pairing).or_else(|error| in_time(&invitation, &pairing, error));
+        let mut replaced = Vec::new();
+        match &reached {
+            Ok(reached) => {
+                pairings.confirm(&pairing.id, now())?;
+                for old in replaceable(place, &pairings, &pairing, reached)? {
+                    pairing = pairings.replace(&old, &pairing, renames && replaced.is_empty())?;
+                    replaced.push(old.name);
+                }
             }
-            return Err(error.clone().into());
+            Err(error) if error.kind() == ErrorKind::Denied => {
+                // One that let us in before may have been revoked there, or somebody else answers now: that is for people.
+                if !pairing.is_confirmed() {
+                    pairings.revoke(&pairing.id)?;
+                }
+                return Err(error.clone().into());
+            }
+            Err(_) => {}
         }
         let served = is_served(place)?;
-        show(&pairing, &invitation, &reached, served, self.json)?;
+        show(&pairing, &invitation, &reached, &replaced, served, self.json)?;
         if !self.json {
             note_unserved(place, served);
         }
         Ok(())
     }
+}
+
+/// Why nobody was reached; for an invitation that has expired meanwhile there is nothing to wait for.
+fn in_time(invitation: &Invitation, pairing: &Pairing, error: Error) -> Result<Reached> {
+    if error.kind() == ErrorKind::Denied || pairing.is_confirmed() || invitation.expires > now() {
+        return Err(error);
+    }
+    let what = format!("this invitation expired at {}, and {}", invitation.expires.whole_seconds(), error.message());
+    Err(Error::new(ErrorKind::Denied, what).help("`fmail relay invite` on the other host makes a new one"))
+}
+
+/// The earlier pairings with the host that was reached that are of no use beside the new one: its daemon does not let us in by
+/// them any more, or it is the same one. What leads elsewhere, or nowhere just now, is left to people.
+fn replaceable(place: &Place, pairings: &Pairings, new: &Pairing, reached: &Reached) -> Result<Vec<Pairing>> {
+    let run = |reached: &Reached| reached.daemon.as_ref().and_then(|daemon| daemon.node.as_ref()).map(|node| node.run);
+    let mut old = pairings.all()?.pairings;
+    old.retain(|old| old.is_with_the_host_of(new));
+    old.retain(|old| match reach(place, old) {
+        Ok(other) => run(&other).is_some() && run(&other) == run(reached),
+        Err(error) => error.kind() == ErrorKind::Denied,
+    });
+    Ok(old)
 }
 
 /// The invitation from standard input: a line from a person, everything from a file.
@@ -131,6 +164,8 @@ fn reach(place: &Place, pairing: &Pairing) -> Result<Reached> {
                 continue;
             }
         };
+        // By this the other host knows which of its pairings are with one host.
+        conversation.introduce(this_node(&place.environment)?);
         // Longer than a connection: the other host may be busy, and has to prove something.
         let greeted =
             conversation.wait(patience.max(Duration::from_secs(5))).and_then(|()| conversation.hello(&context));
@@ -165,7 +200,14 @@ fn unanswered(problem: Option<io::Error>, port: u16, patience: Duration) -> (Str
     }
 }
 
-fn show(pairing: &Pairing, invitation: &Invitation, reached: &Result<Reached>, served: bool, json: bool) -> Outcome {
+fn show(
+    pairing: &Pairing,
+    invitation: &Invitation,
+    reached: &Result<Reached>,
+    replaced: &[String],
+    served: bool,
+    json: bool,
+) -> Outcome {
     let mut output = Output::stdout();
     let (address, name) = (pairing.address.to_string(), &pairing.name);
     let took = reached.as_ref().ok().map(|reached| reached.took.as_micros() as f64 / 1e3);
@@ -175,6 +217,7 @@ fn show(pairing: &Pairing, invitation: &Invitation, reached: &Result<Reached>, s
             "id": pairing.id, "name": name, "project": pairing.project, "address": address,
             "encrypted": invitation.fingerprint.is_some(), "reached": reached.is_ok(), "round_trip": took,
             "version": version, "problem": reached.as_ref().err().map(ToString::to_string), "daemon": served,
+            "replaced": replaced,
         }))?;
         return output.flush();
     }
@@ -183,9 +226,16 @@ fn show(pairing: &Pairing, invitation: &Invitation, reached: &Result<Reached>, s
             let version = version.map(|version| format!(", forged {version}")).unwrap_or_default();
             format!("paired with {name} ({address}{version}) for {}; it answered in {took} ms", pairing.project)
         }
-        None => format!("paired with {name} ({address}) for {}; it has not answered yet", pairing.project),
+        // Another host may have been faster: who has invited knows, and nobody else.
+        None => format!(
+            "kept the invitation of {name} ({address}) for {}: it has not answered yet, and they are paired once it has",
+            pairing.project
+        ),
     })?;
     output.flush()?;
+    for old in replaced {
+        note(&format!("the earlier pairing with that host, {old}, is replaced by this one"));
+    }
     if let Err(error) = reached {
         report(error);
         note(&format!("the invitation can be accepted until {}", invitation.expires.whole_seconds()));

@@ -36,7 +36,8 @@ impl Peers {
         let root = std::fs::canonicalize(&place.project.root).unwrap_or_else(|_| place.project.root.clone());
         let own = listed.pairings.iter().filter(|pairing| self.all || pairing.root == root);
         let now = now();
-        let rows: Vec<Row> = own.map(|pairing| paired(pairing, now)).chain(configured(place)).collect();
+        let row = |pairing| with_later(paired(pairing, now), pairing, &listed.pairings);
+        let rows: Vec<Row> = own.map(row).chain(configured(place)).collect();
         let mut output = Output::stdout();
         if self.json {
             output.json(&rows.iter().map(|row| &row.json).collect::<Vec<_>>())?;
@@ -71,7 +72,14 @@ fn paired(pairing: &Pairing, now: Timestamp) -> Row {
                 false => ("invited", "waiting", format!("can be accepted until {}", expires.whole_seconds())),
             }
         }
-        Side::Joined { .. } => ("joined", "paired", format!("paired since {}", pairing.made.whole_seconds())),
+        Side::Joined { confirmed: Some(_), .. } => {
+            ("joined", "paired", format!("paired since {}", pairing.made.whole_seconds()))
+        }
+        Side::Joined { confirmed: None, .. } => (
+            "joined",
+            "waiting",
+            format!("not answered yet; the invitation was kept at {}", pairing.made.whole_seconds()),
+        ),
     };
     json["kind"] = kind.into();
     json["state"] = word.into();
@@ -79,6 +87,18 @@ fn paired(pairing: &Pairing, now: Timestamp) -> Row {
         json["listen"] = json!(listen);
     }
     Row { name: pairing.name.clone(), kind, address, state, json }
+}
+
+/// The same, with the name of a later pairing of the same host, by which it comes.
+fn with_later(mut row: Row, pairing: &Pairing, all: &[Pairing]) -> Row {
+    let Some((node, at)) = pairing.accepted_by() else { return row };
+    let of_project = |other: &&Pairing| (&other.project, &other.root) == (&pairing.project, &pairing.root);
+    let later = |other: &&Pairing| other.accepted_by().is_some_and(|(other, since)| other == node && since > at);
+    if let Some(other) = all.iter().filter(of_project).find(later) {
+        row.state = format!("{}; the same host as {}", row.state, other.name);
+        row.json["same_host"] = json!(other.name);
+    }
+    row
 }
 
 /// The peers that the configuration names.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fmail_api::{LinkCounts, LinkStatus, Passed, RelayView, Strangers, Timestamp};
+use fmail_api::{Authentication, LinkCounts, LinkStatus, Passed, RelayView, Strangers, Timestamp};
 
 use crate::render::{ago, on_one_line};
 use crate::table;
@@ -71,8 +71,17 @@ fn passed(count: u64, last: Option<Passed>, now: Timestamp) -> String {
 }
 
 fn how(link: &LinkStatus) -> String {
+    // What a peer has proved counts as long as it is there; of one that is not, it is told what it will have to prove.
+    let proof = match link.authentication {
+        Some(_) if link.connected && link.authenticated => "authenticated",
+        Some(Authentication::Paired) => "paired",
+        Some(Authentication::Token) => "token",
+        Some(Authentication::Tls) => "certificate",
+        None if link.authenticated => "authenticated",
+        None => "unauthenticated",
+    };
     let words = [
-        Some(if link.authenticated { "authenticated" } else { "unauthenticated" }),
+        Some(proof),
         Some(if link.encrypted { "encrypted" } else { "not encrypted" }),
         link.incoming.then_some("dials us"),
         link.plain.then_some("plain protocol"),
@@ -135,6 +144,26 @@ mod tests {
             assert!(parts.iter().all(|part| lines[line].contains(part)), "{}", lines[line]);
         }
         assert!(super::lines(&RelayView::default(), now).is_empty());
+    }
+
+    #[test]
+    fn a_peer_that_is_not_there_is_shown_with_what_it_has_to_prove_and_only_a_plain_one_as_unauthenticated() {
+        let link = |authentication, encrypted| {
+            let mut link = LinkStatus::new("host-b", "2026-01-10T15:30:00Z".parse().unwrap());
+            (link.authentication, link.encrypted) = (authentication, encrypted);
+            link
+        };
+        for (authentication, encrypted, shown) in [
+            (Some(Authentication::Paired), true, "paired, encrypted"),
+            (Some(Authentication::Token), false, "token, not encrypted"),
+            (Some(Authentication::Tls), true, "certificate, encrypted"),
+            (None, false, "unauthenticated, not encrypted"),
+        ] {
+            let mut link = link(authentication, encrypted);
+            assert_eq!(how(&link), shown);
+            (link.connected, link.authenticated) = (true, authentication.is_some());
+            assert_eq!(how(&link).starts_with("authenticated"), authentication.is_some());
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A stamp lies above that of everything that was said before about the same thing. They are not stored: after a start the
 //! first stamp follows from the content, and when another host turns out to have a later one, ours goes above it. That
-//! happens once or twice after a start. Where it goes on and on, another host has our id and does the same: then whoever
+//! happens once or twice after a start, and is nobody's fault: what has a stamp of before we began to speak may be what we said
+//! in an earlier run, under an earlier name or of what has changed since. Where it goes on and on, another host has our id and does the same: then whoever
 //! spoke last is left the word, and an operator is told.
 
 use std::collections::HashMap;
@@ -16,9 +17,17 @@ const MOST_OUTBIDS: u32 = 8;
 /// The stamps of a node, by the names of what it says.
 #[derive(Default)]
 pub(crate) struct Stamps {
-    said: HashMap<RecordKey, (Fingerprint, Timestamp)>,
+    said: HashMap<RecordKey, Said>,
     /// How often ours had to go above what we are to have said.
     outbids: HashMap<RecordKey, u32>,
+}
+
+/// What was said last under a name.
+struct Said {
+    content: Fingerprint,
+    stamp: Timestamp,
+    /// When anything was said under that name for the first time in this run.
+    since: Timestamp,
 }
 
 impl Stamps {
@@ -30,37 +39,34 @@ impl Stamps {
         first: Timestamp,
         now: Timestamp,
     ) -> Timestamp {
-        let known = self.said.entry(key.clone()).or_insert((content, first));
-        if known.0 != content {
-            *known = (content, above(known.1).max(now));
+        let known = self.said.entry(key.clone()).or_insert(Said { content, stamp: first, since: now });
+        if known.content != content {
+            (known.content, known.stamp) = (content, above(known.stamp).max(now));
         }
-        known.1
+        known.stamp
     }
 
-    /// What was said last.
-    pub(super) fn content(&self, key: &RecordKey) -> Option<Fingerprint> {
-        self.said.get(key).map(|(content, _)| *content)
-    }
-
-    /// Whether we have said something else since.
-    pub(super) fn is_overtaken(&self, key: &RecordKey, stamp: Timestamp) -> bool {
-        self.said.get(key).is_some_and(|(_, last)| stamp < *last)
+    /// Whether this is what we say, or may be what we said before: we have said something else since, or it is from
+    /// before this run.
+    pub(super) fn may_be_ours(&self, key: &RecordKey, content: Fingerprint, stamp: Timestamp) -> bool {
+        let ours = |said: &Said| said.content == content || stamp < said.stamp || stamp < said.since;
+        self.said.get(key).is_some_and(ours)
     }
 
     /// Hears from another host what we are to have said. If that was something else, and not before what we say, ours gets
     /// a later stamp. Whether anything changed.
     pub(super) fn hear(&mut self, key: &RecordKey, content: Fingerprint, stamp: Timestamp) -> bool {
         let Some(known) = self.said.get_mut(key) else { return false };
-        let later = match known.0 == content {
-            true => known.1.max(stamp),
-            false if stamp >= known.1 => {
+        let later = match known.content == content {
+            true => known.stamp.max(stamp),
+            false if stamp >= known.stamp => {
                 let outbids = self.outbids.entry(key.clone()).or_default();
                 *outbids += 1;
-                if *outbids > MOST_OUTBIDS { known.1 } else { above(stamp) }
+                if *outbids > MOST_OUTBIDS { known.stamp } else { above(stamp) }
             }
-            false => known.1,
+            false => known.stamp,
         };
-        std::mem::replace(&mut known.1, later) != later
+        std::mem::replace(&mut known.stamp, later) != later
     }
 
     /// Whether another host speaks as this one.

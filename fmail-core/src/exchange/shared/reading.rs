@@ -101,15 +101,15 @@ impl Exchange {
 }
 
 impl Shared {
-    /// Hears what our own node is to have said. Whether it is what we say, or said before: who has not heard the last of
-    /// it yet does nothing wrong.
+    /// Hears what our own node is to have said. Whether it is what we say, or may have said before: who has not heard the last
+    /// of it yet does nothing wrong.
     pub(crate) fn hear(&mut self, kind: &Kind, value: &Value) -> bool {
         let (Some(key), Some(stamp)) = (kind.key(), value.get("stamp").and_then(|stamp| stamp.as_str()?.parse().ok()))
         else {
             return false;
         };
         let content = content_of(value);
-        let overtaken = self.stamps.is_overtaken(&key, stamp);
+        let ours = self.stamps.may_be_ours(&key, content, stamp);
         if self.stamps.hear(&key, content, stamp) {
             let source = match kind {
                 Kind::Agent(_, name) => RecordKey::agent(name),
@@ -118,7 +118,7 @@ impl Shared {
             self.sources.remove(&source);
             self.serves_until = None;
         }
-        overtaken || self.stamps.content(&key) == Some(content)
+        ours
     }
 }
 

@@ -238,3 +238,28 @@ fn the_form_that_travels_is_the_same_from_every_host() {
         assert_eq!(*ours, theirs);
     }
 }
+
+#[test]
+fn a_message_that_got_another_id_here_stands_before_its_answers() {
+    let (one, two) = (host(1), host(2));
+    one.send("alice", "task", "one asks");
+    let asks = two.send("alice", "task", "two asks").message;
+    let mut above = asks.id;
+    for (agent, body) in [("bob", "two answers"), ("carol", "two answers that")] {
+        let mut answer = fmail_api::SendRequest::new("task".parse().unwrap(), body);
+        answer.reply_to = Some(above.to_string());
+        above = two.try_send(agent, answer).unwrap().message.id;
+    }
+    let all = fmail_api::FetchRequest { places: two.places().into_iter().collect(), ..Default::default() };
+    for message in two.fetch(all).iter().rev() {
+        one.import(message, two.run);
+    }
+    assert!(id_of(&one, "two asks") > id_of(&one, "two answers that"), "its own id was taken");
+    let expected = ["two asks", "two answers", "two answers that"];
+    for body in expected {
+        let id = id_of(&one, body);
+        assert_eq!(one.thread_in_order(id), expected, "asked for {body}");
+        let everything = futures::executor::block_on(one.operations.conversation(&id.to_string())).unwrap();
+        assert_eq!(everything.iter().map(|message| text(message)).collect::<Vec<_>>(), expected, "asked for {body}");
+    }
+}

@@ -204,14 +204,55 @@ fn reservations_of_other_hosts_are_shown_as_conflicts_and_prevent_nothing() {
     assert_eq!(reserved.granted.len(), 1);
     let holder = &reserved.conflicts[0].holders[0];
     assert_eq!((holder.agent.as_str(), holder.host.as_deref()), ("bob", Some("host-2")));
-    let all = Request::Reservations(fmail_api::ReservationsRequest::default());
-    let Response::Reservations(leases) = one.ask(all.clone()) else { panic!() };
-    assert_eq!(leases.len(), 2);
+    assert_eq!(reservations(&one, fmail_api::ReservationsRequest::default()).len(), 2);
     let release = fmail_api::ReleaseRequest { which: fmail_api::LeaseSelection { all: true, ..Default::default() } };
     two.call("bob", Request::Release(release)).unwrap();
     settle(&[&one, &two]);
-    let Response::Reservations(leases) = one.ask(all) else { panic!() };
-    assert_eq!(leases.len(), 1, "what was given back there is free here");
+    let held = reservations(&one, fmail_api::ReservationsRequest::default());
+    assert_eq!(held.len(), 1, "what was given back there is free here");
+    assert_eq!(held[0].conflicts, []);
+}
+
+fn reservations(host: &Host, request: fmail_api::ReservationsRequest) -> Vec<fmail_api::HeldLease> {
+    match host.ask(Request::Reservations(request)) {
+        Response::Reservations(held) => held,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn reservations_that_overlap_on_two_hosts_are_shown_as_conflicts_of_each_other_on_both() {
+    let (one, two, three) = (host(1), host(2), host(3));
+    one.reserve("alice", "src/main.rs");
+    one.reserve("alice", "docs");
+    one.reserve("carol", "free/**");
+    two.reserve("bob", "src/**");
+    // The same agent on two hosts is in nobody's way but its own.
+    two.reserve("carol", "free/a.rs");
+    settle(&[&one, &two, &three]);
+    let shown = |host: &Host, request| {
+        let named = |lease: &fmail_api::Lease| format!("{} of {}", lease.pattern, lease.agent);
+        let told = |held: fmail_api::HeldLease| {
+            let against = held.conflicts.iter().map(|other| format!("{} on {:?}", named(other), other.host.as_deref()));
+            (named(&held.lease), against.collect::<Vec<_>>())
+        };
+        reservations(host, request).into_iter().map(told).collect::<BTreeMap<_, _>>()
+    };
+    let on = |host: Option<&str>, what: &str| vec![format!("{what} on {host:?}")];
+    for (host, first, second) in
+        [(&one, None, Some("host-2")), (&two, Some("host-1"), None), (&three, Some("host-1"), Some("host-2"))]
+    {
+        let all = shown(host, fmail_api::ReservationsRequest::default());
+        assert_eq!(all.len(), 5, "{all:?}");
+        assert_eq!(all["src/main.rs of alice"], on(second, "src/** of bob"));
+        assert_eq!(all["src/** of bob"], on(first, "src/main.rs of alice"));
+        for (free, conflicts) in all.iter().filter(|(named, _)| !named.starts_with("src")) {
+            assert!(conflicts.is_empty(), "{free}: {conflicts:?}");
+        }
+    }
+    // Who asks for some sees what stands against them all the same.
+    let request = fmail_api::ReservationsRequest { agent: Some("alice".parse().unwrap()), path: Some("src".into()) };
+    assert_eq!(shown(&one, request).into_values().next(), Some(on(Some("host-2"), "src/** of bob")));
 }
 
 #[test]
@@ -464,4 +505,51 @@ fn what_a_host_said_before_is_no_refusal_when_it_comes_back() {
     one.call("alice", set).unwrap();
     one.total();
     assert_eq!(one.merge(before), (0, 0));
+}
+
+#[test]
+fn a_host_that_was_renamed_is_shown_by_its_present_name_and_nothing_of_it_is_refused() {
+    for renamed in ["aaa", "zzz"] {
+        let (mut one, two) = (host(1), host(2));
+        let here = fmail_api::Context { host: Some("host-1".into()), ..crate::testing::context("alice") };
+        let send = fmail_api::SendRequest::new("task".parse().unwrap(), "here");
+        block_on(fmail_api::Client::call(&one.operations, &here, Request::Send(Box::new(send)))).unwrap();
+        let lease = ReserveRequest { paths: vec!["src".into()], ttl_seconds: 600, exclusive: true, reason: None };
+        block_on(fmail_api::Client::call(&one.operations, &here, Request::Reserve(lease))).unwrap();
+        settle(&[&one, &two]);
+        assert_eq!(two.who()[0].host.as_deref(), Some("host-1"));
+        // Its daemon starts again under another name, and the agent does nothing.
+        for host in [&one, &two] {
+            host.clock.advance(Duration::from_secs(60));
+        }
+        let node = fmail_api::Node { id: NodeId::new(1_001), run: NodeId::new(7), host: renamed.into() };
+        one.project.operations = crate::Operations::new(one.store.clone(), one.clock.clone()).on(node);
+        for _ in 0..3 {
+            assert_eq!(trade(&one, &two).1, 0, "refused after it was renamed to {renamed}");
+        }
+        assert_eq!(one.total(), two.total());
+        for host in [&one, &two] {
+            assert_eq!(host.who()[0].host.as_deref(), Some(renamed));
+        }
+        let held = reservations(&two, fmail_api::ReservationsRequest::default());
+        assert_eq!(held[0].lease.host.as_deref(), Some(renamed));
+    }
+}
+
+#[test]
+fn what_a_host_said_before_it_was_started_again_is_no_refusal() {
+    let (mut one, two) = (host(1), host(2));
+    one.reserve("alice", "src");
+    settle(&[&one, &two]);
+    for host in [&one, &two] {
+        host.clock.advance(Duration::from_secs(60));
+    }
+    // Given back while no daemon ran.
+    let release = fmail_api::ReleaseRequest { which: fmail_api::LeaseSelection { all: true, ..Default::default() } };
+    one.call("alice", Request::Release(release)).unwrap();
+    one.project.operations = operations(&one.project, 1);
+    for _ in 0..3 {
+        assert_eq!(trade(&one, &two).1, 0);
+    }
+    assert_eq!(reservations(&two, fmail_api::ReservationsRequest::default()), []);
 }

@@ -1,6 +1,6 @@
 //! `check_file_reservation_conflicts`: who holds paths; takes nothing.
 
-use fmail_api::{AgentName, Lease};
+use fmail_api::{AgentName, HeldLease};
 use serde_json::{Value, json};
 
 use crate::Profile;
@@ -34,26 +34,39 @@ async fn run(visit: &Visit, arguments: Arguments) -> Result<Answer> {
     };
     let Some(paths) = arguments.texts("paths") else {
         let held = leases(&project, None, own.as_ref()).await?;
-        let names = Directory::of(&project, held.iter().map(|lease| &lease.agent)).await?;
-        let held: Vec<Value> = held.iter().map(|lease| holder(lease, &names)).collect();
+        let mut named: Vec<&AgentName> = Vec::new();
+        for held in &held {
+            named.extend(held.conflicts.iter().chain([&held.lease]).map(|lease| &lease.agent));
+        }
+        let names = Directory::of(&project, named).await?;
+        let held: Vec<Value> = held.iter().map(|held| row(held, &names)).collect();
         return Ok(Answer::Object(json!({"file_reservations": held})));
     };
     let mut conflicts = Vec::new();
     for path in paths {
         let held = leases(&project, Some(relative(&project, path)), own.as_ref()).await?;
-        let names = Directory::of(&project, held.iter().map(|lease| &lease.agent)).await?;
+        let names = Directory::of(&project, held.iter().map(|held| &held.lease.agent)).await?;
         if !held.is_empty() {
-            let holders: Vec<Value> = held.iter().map(|lease| holder(lease, &names)).collect();
+            let holders: Vec<Value> = held.iter().map(|held| holder(&held.lease, &names)).collect();
             conflicts.push(json!({"path": path, "holders": holders}));
         }
     }
     Ok(Answer::Object(json!({"conflicts": conflicts, "has_conflicts": !conflicts.is_empty()})))
 }
 
+/// A lease, and those on other hosts that are in conflict with it.
+fn row(held: &HeldLease, names: &Directory) -> Value {
+    let mut row = holder(&held.lease, names);
+    if !held.conflicts.is_empty() {
+        row["conflicts"] = held.conflicts.iter().map(|other| holder(other, names)).collect();
+    }
+    row
+}
+
 /// The leases that hold, of others.
-async fn leases(project: &Project, path: Option<String>, own: Option<&AgentName>) -> Result<Vec<Lease>> {
+async fn leases(project: &Project, path: Option<String>, own: Option<&AgentName>) -> Result<Vec<HeldLease>> {
     let mut answer = project.overview().run("reservations", json!({"path": path})).await?;
-    let mut held: Vec<Lease> = taken(&mut answer, "reservations")?;
-    held.retain(|lease| Some(&lease.agent) != own);
+    let mut held: Vec<HeldLease> = taken(&mut answer, "reservations")?;
+    held.retain(|held| Some(&held.lease.agent) != own);
     Ok(held)
 }

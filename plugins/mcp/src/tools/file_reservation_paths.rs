@@ -148,16 +148,26 @@ fn grant(lease: &Lease) -> Value {
     })
 }
 
-/// Who holds a lease.
+/// Who holds a lease, and on which host, if that is another one.
 pub(super) fn holder(lease: &Lease, names: &Directory) -> Value {
-    json!({
+    let mut row = json!({
         "agent": names.shown(&lease.agent),
         "path_pattern": lease.pattern,
         "exclusive": lease.exclusive,
         "expires_ts": ids::time(lease.until),
         "id": lease.id,
         "reason": lease.reason.as_deref().unwrap_or_default(),
-    })
+    });
+    if let Some(host) = host_elsewhere(lease) {
+        row["host"] = host.into();
+    }
+    row
+}
+
+/// The host of a lease that is held on another one. One of this host's own may say where its agent is; only one of another
+/// host has that host's id.
+fn host_elsewhere(lease: &Lease) -> Option<&str> {
+    lease.host.as_deref().filter(|_| lease.extra.contains_key("node"))
 }
 
 fn in_the_way(conflict: &LeaseConflict, names: &Directory) -> Value {
@@ -173,8 +183,7 @@ fn in_the_way(conflict: &LeaseConflict, names: &Directory) -> Value {
 fn held(conflicts: &[&LeaseConflict], names: &Directory) -> String {
     let held = conflicts.iter().map(|conflict| {
         let holders = conflict.holders.iter().map(|lease| {
-            // A lease of this host's own may say where its agent is; only one of another host has that host's id.
-            let on = lease.host.as_deref().filter(|_| lease.extra.contains_key("node"));
+            let on = host_elsewhere(lease);
             let on = on.map(|host| format!(" on host {}", shown(host))).unwrap_or_default();
             let (agent, until) = (names.shown(&lease.agent), ids::time(lease.until));
             format!("{agent}{on} holds '{}' until {until}", shown(&lease.pattern))

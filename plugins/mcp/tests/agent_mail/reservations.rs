@@ -141,5 +141,13 @@ fn what_another_host_holds_is_granted_and_shown() {
         for part in ["Granted here", "eve on host elsewhere holds 'src/**' until ", "asked the holder"] {
             assert!(warning.contains(part), "{warning}");
         }
+        // Both are listed, each in conflict with the other.
+        let all = client.call("check_file_reservation_conflicts", json!({"project_key": PROJECT}));
+        let rows = all["file_reservations"].as_array().unwrap();
+        let of = |path: &str| rows.iter().find(|row| row["path_pattern"] == path).unwrap();
+        assert_eq!((&of("src/**")["host"], &of("src/app.py")["host"]), (&json!("elsewhere"), &Value::Null), "{all}");
+        assert_eq!(of("src/**")["conflicts"][0]["agent"], "GreenDog", "{all}");
+        let against = &of("src/app.py")["conflicts"][0];
+        assert_eq!((&against["agent"], &against["host"]), (&json!("eve"), &json!("elsewhere")), "{all}");
     });
 }

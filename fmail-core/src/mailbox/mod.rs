@@ -9,6 +9,7 @@ mod stretch;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -18,6 +18,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, de};
 use serde_json::{Map, Value};
@@ -25,8 +26,10 @@ use serde_json::{Map, Value};
 use crate::{AgentName, Error, ErrorKind, NodeId, Result, Timestamp};
 
 /// The name of a record: segments of `[a-z0-9._-]` joined by `/`, none of which starts with a dot.
+///
+/// Shared by its clones: a daemon that relays keeps the names of very many records in more than one place.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RecordKey(String);
+pub struct RecordKey(Arc<str>);
 
 impl RecordKey {
     /// The project's own record.
@@ -36,7 +39,7 @@ impl RecordKey {
 
     /// The record of an agent.
     pub fn agent(name: &AgentName) -> Self {
-        RecordKey(format!("agents/{name}"))
+        RecordKey(format!("agents/{name}").into())
     }
 
     /// The record that holds what `gc` has removed.
@@ -47,12 +50,12 @@ impl RecordKey {
     /// The record of what an agent has done with the messages of a day, given by its `YYYYMMDD`, or of a shorter stretch
     /// of time, given by the beginning of their ids.
     pub fn mailbox(agent: &AgentName, stretch: &str) -> Self {
-        RecordKey(format!("mailbox/{agent}/{stretch}"))
+        RecordKey(format!("mailbox/{agent}/{stretch}").into())
     }
 
     /// The cache over an agent's mailbox records.
     pub fn tally(agent: &AgentName) -> Self {
-        RecordKey(format!("mailbox/{agent}/tally"))
+        RecordKey(format!("mailbox/{agent}/tally").into())
     }
 
     /// The record of all leases.
@@ -62,17 +65,17 @@ impl RecordKey {
 
     /// The record of what another host says of one of its agents.
     pub fn agent_elsewhere(node: NodeId, name: &AgentName) -> Self {
-        RecordKey(format!("hosts/agents/{node}/{name}"))
+        RecordKey(format!("hosts/agents/{node}/{name}").into())
     }
 
     /// The record of what another host says of its leases.
     pub fn leases_elsewhere(node: NodeId) -> Self {
-        RecordKey(format!("hosts/leases/{node}"))
+        RecordKey(format!("hosts/leases/{node}").into())
     }
 
     /// The record of the single messages that were deleted, by the day of their ids.
     pub fn tombstones(day: &str) -> Self {
-        RecordKey(format!("tombstones/{day}"))
+        RecordKey(format!("tombstones/{day}").into())
     }
 
     /// The key as text.
@@ -203,7 +206,7 @@ pub struct Record {
 impl Record {
     /// The content as a type.
     pub fn decode<T: de::DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_value(self.value.clone()).map_err(|error| {
+        T::deserialize(&self.value).map_err(|error| {
             Error::new(ErrorKind::Corrupt, format!("the record `{}` cannot be used: {error}", self.key))
         })
     }

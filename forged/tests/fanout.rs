@@ -100,6 +100,27 @@ fn among_pipelined_sends_one_that_is_refused_is_refused_alone() {
     assert_eq!(place.stored("task").len(), 2);
 }
 
+/// Messages of both kinds in turn, while a watch does not read: the daemon keeps 8 MB of texts for it, and the messages
+/// that they are the texts of. What the allocator loses between them has to stay within as much again.
+#[test]
+fn what_is_kept_for_readers_that_lag_takes_little_more_than_its_bound() {
+    let place = Place::new();
+    let daemon = start(&place);
+    let _lags = watcher(&place);
+    let mut sender = place.connect();
+    let mut send = |count: usize, size: usize| {
+        let line = format!(r#"{{"cmd":"send","agent":"a","to":"task","body":"{}"}}"#, "x".repeat(size));
+        (0..count).for_each(|_| assert_eq!(sender.ask(&line)["ok"], true));
+    };
+    let before = daemon.memory();
+    for _ in 0..4 {
+        send(200, 60_000);
+        send(1_000, 200);
+    }
+    let more = daemon.memory() - before;
+    assert!(more < 34 * 1024 * 1024, "{} MB more", more >> 20);
+}
+
 #[test]
 fn a_thousand_watchers_get_every_message_in_order() {
     const MESSAGES: usize = 100;

@@ -2,6 +2,7 @@
 //!
 //! The revision is a hash of the file, so that an edit by hand counts as a change.
 
+use std::borrow::Cow;
 use std::io;
 
 use fmail_api::{Error, ErrorKind, Expect, Record, RecordKey, Result, Revision};
@@ -88,10 +89,10 @@ impl Session {
     }
 
     /// The project's record always tells the layout of its files.
-    fn with_format(&self, key: &RecordKey, value: &Value) -> Value {
-        let mut value = value.clone();
+    fn with_format<'v>(&self, key: &RecordKey, value: &'v Value) -> Cow<'v, Value> {
+        let mut value = Cow::Borrowed(value);
         if *key == RecordKey::project()
-            && let Some(fields) = value.as_object_mut()
+            && let Some(fields) = value.to_mut().as_object_mut()
         {
             fields.insert("format".into(), fmail_api::FORMAT_VERSION.into());
         }

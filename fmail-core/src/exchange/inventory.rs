@@ -1,9 +1,9 @@
 //! All places of a project, in memory, in their order.
 //!
 //! The places stand in sorted chunks, each with what it adds up to. So a stretch costs a look at the chunks in it, and at
-//! the places of the two in which it begins and ends: microseconds at a hundred thousand messages. A place takes 40 bytes;
-//! with the room that chunks leave to grow, a message costs 60 to 80 bytes, and a relocated one 120 more. A million
-//! messages take 80 MB at most.
+//! the places of the two in which it begins and ends: microseconds at a hundred thousand messages. A place takes 40 bytes,
+//! and so does a message that comes behind all others; where they come in any order, chunks are half full at worst, and a message
+//! costs 80. A relocated one costs 120 more. A million messages take 40 to 80 MB.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fmail_api::{ContentHash, Fingerprint, Held, Identity, Message, MessageId, Place, Stretch, Timestamp};
 
-/// A chunk with more places than this is divided.
+/// No chunk has more places than this: one that is full is divided.
 const LARGEST: usize = 1024;
 
 /// How far a message's time may lie from the time that its id spells, to be found by its id without reading it. Where
@@ -69,16 +69,22 @@ impl Inventory {
             return;
         };
         let Err(index) = chunk.places.binary_search(&place) else { return };
-        chunk.places.insert(index, place);
-        chunk.fingerprint = chunk.fingerprint.and(Fingerprint::of_place(&place));
-        if chunk.places.len() > LARGEST {
-            // The last chunk grows at its end: divided near it, the one before stays nearly full.
-            let last = index + 1 == chunk.places.len();
-            let behind = chunk.places.split_off(if last { LARGEST } else { LARGEST / 2 });
-            let before = std::mem::take(&mut chunk.places);
-            *chunk = Chunk::of(before);
-            self.chunks.insert(number + 1, Chunk::of(behind));
+        if chunk.places.len() < LARGEST {
+            chunk.places.insert(index, place);
+            chunk.fingerprint = chunk.fingerprint.and(Fingerprint::of_place(&place));
+            return;
         }
+        // Before it grows: room for one more than this would be room for twice as many.
+        if index == LARGEST {
+            // The last chunk grows at its end: what comes behind it begins the next, and this one stays full.
+            self.chunks.insert(number + 1, Chunk::of(vec![place]));
+            return;
+        }
+        let behind = chunk.places.split_off(LARGEST / 2);
+        let before = std::mem::take(&mut chunk.places);
+        *chunk = Chunk::of(before);
+        self.chunks.insert(number + 1, Chunk::of(behind));
+        self.insert_place(place);
     }
 
     /// The chunk that holds a place, or would.
@@ -259,6 +265,20 @@ mod tests {
             let listed: Vec<Place> = inventory.places(&stretch).copied().collect();
             assert_eq!(listed, places.iter().filter(|place| stretch.contains(place)).copied().collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn a_message_takes_no_more_room_than_twice_its_place() {
+        let room = |inventory: &Inventory| inventory.chunks.iter().map(|chunk| chunk.places.capacity()).sum::<usize>();
+        let in_order = (0..20_000).map(|ticks| MessageId::from_ticks(17_680_590_000_000 + ticks).unwrap());
+        let mut inventory = Inventory::default();
+        for id in in_order {
+            let draft = Draft::new("bob".parse().unwrap(), "task".parse().unwrap(), "x");
+            inventory.insert(&draft.into_message(id, id.time().whole_seconds()));
+        }
+        assert!(room(&inventory) <= 20_000 + LARGEST, "one behind the other: {} places", room(&inventory));
+        let (scattered, places) = filled(20_000);
+        assert!(room(&scattered) <= places.len() * 2, "{} places for {}", room(&scattered), places.len());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod awaited;
 mod graves;
+mod here;
 mod inventory;
 mod neighbours;
 mod origin;
@@ -28,6 +29,7 @@ use crate::waiting::Elsewhere;
 use awaited::Awaited;
 pub(crate) use awaited::Taking;
 pub(crate) use graves::{Buried, Grave, graves_of, had_here, identity_here, with_graves};
+pub(crate) use here::Here;
 pub(crate) use inventory::{Inventory, first_at};
 use neighbours::Neighbours;
 pub(crate) use origin::{foreign_parent, foreign_thread, is_shown_as_it_is, origin_form_at_once, thread_aside};
@@ -296,8 +298,8 @@ impl Exchange {
         }
     }
 
-    /// The same for many. What is not here is left out.
-    pub(crate) async fn by_identities(&self, wanted: &BTreeSet<Identity>) -> Result<BTreeMap<Identity, Arc<Message>>> {
+    /// The same for many, each without what it says. What is not here is left out.
+    pub(crate) async fn by_identities(&self, wanted: &BTreeSet<Identity>) -> Result<BTreeMap<Identity, Here>> {
         let mut found = BTreeMap::new();
         if wanted.is_empty() {
             return Ok(found);
@@ -309,9 +311,9 @@ impl Exchange {
         let mut events = self.store.scan(Query { ids, ..Query::default() }).await?.messages;
         while let Some(event) = events.next().await {
             let Event::Message(delivery) = event? else { continue };
-            let identity = delivery.message.identity();
-            if wanted.contains(&identity) {
-                found.insert(identity, delivery.message);
+            let here = Here::of(&delivery.message);
+            if wanted.contains(&here.place.identity()) {
+                found.insert(here.place.identity(), here);
             }
         }
         Ok(found)

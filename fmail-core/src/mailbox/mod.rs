@@ -9,6 +9,7 @@ mod stretch;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -232,7 +233,11 @@ fn as_value(value: &impl serde::Serialize) -> Value {
 
 /// Where a message stands for an agent; nothing when the agent only sent it.
 pub(crate) fn shelf_of(agent: &AgentName, message: &Message) -> Option<Shelf> {
-    let targets = message.targets();
+    shelf_among(agent, &message.targets())
+}
+
+/// Where a message with these targets stands for an agent.
+pub(crate) fn shelf_among(agent: &AgentName, targets: &[Target]) -> Option<Shelf> {
     if targets.iter().any(|target| target.agent() == Some(agent)) {
         return Some(Shelf::Mailbox);
     }

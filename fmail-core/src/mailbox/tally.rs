@@ -22,6 +22,7 @@ use fmail_api::{Cursor, MailCount, MailState, MessageId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::stretch::Stretch;
+use super::unread::Unread;
 
 /// Whoever noted a change and has not come back for so long is dead.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
@@ -34,7 +35,8 @@ pub(super) struct Tally {
     /// How many messages the mailbox held there. If it holds fewer now, somebody removed some, and the tally is void.
     pub(super) stored: u64,
     /// Open and unread, each with its `expires`.
-    pub(super) unread: BTreeMap<MessageId, Option<Timestamp>>,
+    #[serde(with = "super::unread")]
+    pub(super) unread: Unread,
     /// How many are open and read, by the days of their ids.
     pub(super) read: BTreeMap<String, u64>,
     /// Messages whose states say that they are open, and that are no longer stored.

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use fmail_api::{
-    Bulk, Client, Expect, Folder, InboxRequest, MailState, MailboxRecord, Mark, MarkRequest, MessageId, RecordKey,
-    Request, Result, Store,
+    Bulk, Client, Cursor, Expect, Folder, InboxRequest, MailState, MailboxRecord, Mark, MarkRequest, MessageId,
+    RecordKey, Request, Result, Store, Timestamp,
 };
 use futures::StreamExt;
 use futures::executor::block_on;
 use serde_json::json;
 
 use super::stretch::Stretch;
+use super::tally::{Counted, Tally};
 use super::{Mailbox, arrivals};
 use crate::Operations;
 use crate::testing::{Fails, Project, context};
@@ -224,4 +225,30 @@ fn a_backlog_is_looked_through_once() {
     }
     looked();
     assert_ne!(tally(&project), kept, "what had to be looked through is kept for the next");
+}
+
+#[test]
+fn the_tally_of_a_large_mailbox_is_one_text_a_day() {
+    let mut tally = Tally::empty(Cursor::new("x"));
+    let first: MessageId = "20260110-235959-0000".parse().unwrap();
+    let ids = |count: u64| (0..count).map(move |number| MessageId::from_ticks(first.ticks() + number * 3).unwrap());
+    let expires = Timestamp::from_unix(1_800_000_000, 0);
+    for (number, id) in ids(20_000).enumerate() {
+        tally.add(id, (number % 4_000 == 17).then_some(expires), Counted::Unread);
+    }
+    let value = super::as_value(&tally);
+    let days = value["unread"]["ids"].as_object().unwrap();
+    assert_eq!(days.keys().collect::<Vec<_>>(), ["20260110", "20260111"]);
+    assert!(days.values().all(serde_json::Value::is_string), "a value for each would take many times the room");
+    assert!(value.to_string().len() < 20_000 * 13, "{}", value.to_string().len());
+    assert_eq!(serde_json::from_value::<Tally>(value).unwrap(), tally);
+}
+
+#[test]
+fn a_tally_of_the_form_of_before_is_made_anew() {
+    let (project, ids) = with_mail(MANY);
+    let unread: serde_json::Map<_, _> = ids[..3].iter().map(|id| (id.to_string(), json!(null))).collect();
+    let before = json!({"cursor": "1.3", "stored": 3, "unread": unread, "read": {}});
+    block_on(project.store.put(&RecordKey::tally(&bob()), Expect::Anything, before, false)).unwrap();
+    agrees(&project, "a tally with a value for each message");
 }

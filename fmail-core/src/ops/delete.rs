@@ -61,7 +61,8 @@ impl Operations {
 
     /// Remembers that the messages were deleted here, so that a peer does not bring them back.
     async fn bury(&self, messages: &[Arc<Message>]) -> Result<()> {
-        self.leave_ids(messages).await?;
+        let elsewhere = messages.iter().filter(|message| message.origin_id.is_some());
+        self.leave_ids(elsewhere.map(|message| (message.id, message.identity())).collect()).await?;
         let deleted = self.moment().whole_seconds();
         let graves = messages.iter().map(|message| {
             let grave = Grave { time: Some(message.time), deleted };
@@ -72,10 +73,10 @@ impl Operations {
 
     /// Remembers which ids the messages had here, where these are not the ones that they were born with. Before the graves: a
     /// grave says that all of it was done.
-    pub(crate) async fn leave_ids(&self, messages: &[Arc<Message>]) -> Result<()> {
+    pub(crate) async fn leave_ids(&self, messages: BTreeMap<MessageId, Identity>) -> Result<()> {
         let mut days: BTreeMap<String, BTreeMap<MessageId, Identity>> = BTreeMap::new();
-        for message in messages.iter().filter(|message| message.origin_id.is_some()) {
-            days.entry(message.id.day()).or_default().insert(message.id, message.identity());
+        for (id, identity) in messages {
+            days.entry(id.day()).or_default().insert(id, identity);
         }
         for (day, ids) in days {
             self.change_graves(&RecordKey::tombstones(&day), |record| had_here(record, &ids)).await?;

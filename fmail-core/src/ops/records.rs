@@ -1,23 +1,24 @@
 //! `records`: what hosts know of agents, reservations, receipts and deletions, compared and exchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fmail_api::{
-    AgentName, Error, ErrorKind, Expect, Fingerprint, Identity, MailState, Message, MessageId, RecordKey, Records,
+    AgentName, Error, ErrorKind, Expect, Fingerprint, Identity, MailState, MessageId, RecordKey, Records,
     RecordsRequest, Result, Selection, SharedRecord, Timestamp,
 };
 use futures::StreamExt;
 use serde_json::{Value, json};
 
 use crate::Operations;
-use crate::exchange::{Grave, Kind, RECEIVED, Shared, Teller, kind};
-use crate::mailbox::{Change, Mailbox, Shelf, is_lasting, shelf_of};
+use crate::exchange::{Grave, Here, Kind, RECEIVED, Shared, Teller, kind};
+use crate::mailbox::{Change, Mailbox, Shelf, is_lasting};
 
 /// About so many bytes of records are answered at a time. Who misses some asks again.
 const MAX_BYTES: usize = 512 * 1024;
+/// So many receipts are looked up together.
+const TOGETHER: usize = 256;
 /// The most records in a request.
 const MOST: usize = 10_000;
 /// The most entries of other hosts that are kept.
@@ -82,13 +83,21 @@ impl Operations {
     async fn give(&self, keys: Vec<RecordKey>) -> Result<Vec<SharedRecord>> {
         self.exchange.bring_up_to_date().await?;
         let (mut given, mut bytes) = (Vec::new(), 0);
-        for key in keys {
-            if bytes >= MAX_BYTES {
-                break;
-            }
-            if let Some(value) = self.exchange.told(self.teller(), &key).await? {
+        for keys in keys.chunks(TOGETHER) {
+            let mut receipts = self.exchange.receipts_told(keys, self.moment()).await?;
+            for key in keys {
+                if bytes >= MAX_BYTES {
+                    return Ok(given);
+                }
+                let value = match receipts.remove(key) {
+                    Some(value) => value,
+                    None => match self.exchange.told(self.teller(), key).await? {
+                        Some(value) => value,
+                        None => continue,
+                    },
+                };
                 bytes += key.as_str().len() + value.to_string().len();
-                given.push(SharedRecord { key, value });
+                given.push(SharedRecord { key: key.clone(), value });
             }
         }
         Ok(given)
@@ -186,25 +195,26 @@ impl Operations {
             return Ok(());
         }
         let held = self.exchange.by_identities(&graves.keys().copied().collect()).await?;
-        let in_mailboxes = |message: &Message| message.targets().iter().all(|target| target.agent().is_some());
+        let in_mailboxes = |here: &Here| here.targets.iter().all(|target| target.agent().is_some());
         let before = graves.len();
-        graves.retain(|identity, _| held.get(identity).is_none_or(|message| in_mailboxes(message)));
+        graves.retain(|identity, _| held.get(identity).is_none_or(in_mailboxes));
         verdicts.refused += (before - graves.len()) as u64;
-        let gone: Vec<Arc<Message>> = graves.keys().filter_map(|identity| held.get(identity)).cloned().collect();
-        self.leave_ids(&gone).await?;
+        let gone: Vec<&Here> = graves.keys().filter_map(|identity| held.get(identity)).collect();
+        let elsewhere = gone.iter().filter(|here| here.has_origin);
+        self.leave_ids(elsewhere.map(|here| (here.id, here.place.identity())).collect()).await?;
         verdicts.changed += self.dig(graves.clone()).await?;
         if gone.is_empty() || !self.store.capabilities().remove {
             return Ok(());
         }
-        let ids: BTreeSet<MessageId> = gone.iter().map(|message| message.id).collect();
+        let ids: BTreeSet<MessageId> = gone.iter().map(|here| here.id).collect();
         let mut removed = self.store.remove(Selection { ids: ids.clone(), ..Selection::default() }).await?;
         while let Some(one) = removed.next().await {
             one?;
         }
-        let places: Vec<_> = gone.iter().map(|message| fmail_api::Place::of(message)).collect();
+        let places: Vec<_> = gone.iter().map(|here| here.place).collect();
         self.exchange.gone(&places);
         let agents: BTreeSet<AgentName> =
-            gone.iter().flat_map(|message| message.targets()).filter_map(|target| target.agent().cloned()).collect();
+            gone.iter().flat_map(|here| &here.targets).filter_map(|target| target.agent().cloned()).collect();
         for agent in agents {
             Mailbox::new(&*self.store, &agent, self.moment()).removed(&ids).await?;
         }
@@ -220,11 +230,11 @@ impl Operations {
     ) -> Result<()> {
         let held = self.exchange.by_identities(&receipts.keys().map(|(_, identity)| *identity).collect()).await?;
         let horizon = self.exchange.horizon().await?;
-        let mut by_agent: BTreeMap<AgentName, Vec<(Arc<Message>, MailState)>> = BTreeMap::new();
+        let mut by_agent: BTreeMap<AgentName, Vec<(&Here, MailState)>> = BTreeMap::new();
         let mut outlived = Vec::new();
         for ((agent, identity), (key, value, state)) in receipts {
             match held.get(&identity) {
-                Some(message) => by_agent.entry(agent).or_default().push((message.clone(), state)),
+                Some(here) => by_agent.entry(agent).or_default().push((here, state)),
                 None if is_swept(&identity, horizon) => {
                     let fingerprint = kind::fingerprint(&key, &value);
                     outlived.push((key, fingerprint));
@@ -244,7 +254,7 @@ impl Operations {
     async fn note_receipts(
         &self,
         agent: &AgentName,
-        noted: Vec<(Arc<Message>, MailState)>,
+        noted: Vec<(&Here, MailState)>,
         verdicts: &mut Verdicts,
     ) -> Result<()> {
         let mailbox = Mailbox::new(&*self.store, agent, self.moment());
@@ -252,11 +262,10 @@ impl Operations {
         for (shelf, lasting) in
             [Shelf::Mailbox, Shelf::Topic].into_iter().flat_map(|shelf| [(shelf, true), (shelf, false)])
         {
-            let belongs = |(message, state): &&(Arc<Message>, MailState)| {
-                shelf_of(agent, message) == Some(shelf) && is_lasting(state) == lasting
-            };
-            let here = noted.iter().filter(belongs);
-            let states: BTreeMap<MessageId, &MailState> = here.map(|(message, state)| (message.id, state)).collect();
+            let belongs =
+                |(here, state): &&(&Here, MailState)| here.shelf(agent) == Some(shelf) && is_lasting(state) == lasting;
+            let those = noted.iter().filter(belongs);
+            let states: BTreeMap<MessageId, &MailState> = those.map(|(here, state)| (here.id, state)).collect();
             let ids: BTreeSet<MessageId> = states.keys().copied().collect();
             let change = |id: MessageId, state: &MailState| {
                 Ok(states.get(&id).map(|other| state.clone().merged(MailState::clone(other))))
@@ -276,7 +285,7 @@ impl Operations {
                 self.remove_deleted(&mailbox, deleted).await?;
             }
         }
-        let strangers = noted.iter().filter(|(message, _)| shelf_of(agent, message).is_none()).count();
+        let strangers = noted.iter().filter(|(here, _)| here.shelf(agent).is_none()).count();
         verdicts.refused += strangers as u64;
         Ok(())
     }

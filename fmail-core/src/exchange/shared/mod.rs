@@ -51,7 +51,7 @@ const MOST_OUTLIVED: usize = 100_000;
 #[derive(Default)]
 pub(crate) struct Shared {
     /// What each record of the store gives, and of which revision.
-    sources: BTreeMap<RecordKey, (Revision, Vec<SharedKey>)>,
+    sources: BTreeMap<RecordKey, (Revision, Box<[SharedKey]>)>,
     /// All of it, by name.
     keys: BTreeMap<RecordKey, Fingerprint>,
     buckets: Vec<Fingerprint>,
@@ -174,7 +174,9 @@ impl Exchange {
                     let key = kind.key()?;
                     Some(SharedKey { fingerprint: kind::fingerprint(&key, &value), key })
                 });
-                sources.insert(record.key.clone(), (record.revision, keys.collect()));
+                // Without the room of the content, in place of which the names are collected.
+                let keys = keys.collect::<Vec<_>>().into_boxed_slice();
+                sources.insert(record.key, (record.revision, keys));
             }
         }
         changed |= sources.len() != before || shared.buckets.is_empty();

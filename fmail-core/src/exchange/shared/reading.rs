@@ -13,7 +13,7 @@ use super::super::{Exchange, graves_of};
 use super::kind::{Kind, SharedAgent, SharedLeases, without_claim};
 use super::own::Stamps;
 use super::{Shared, Teller};
-use crate::mailbox::{Mailbox, shelf_of};
+use crate::mailbox::{Mailbox, Shelf};
 
 impl Exchange {
     /// What a record of the store gives to other hosts.
@@ -75,7 +75,7 @@ impl Exchange {
         Ok(found)
     }
 
-    /// What is told under a name, as it is now.
+    /// What is told under a name, as it is now. Receipts are asked for by [`Exchange::receipts_told`].
     pub(crate) async fn told(&self, teller: Teller<'_>, key: &RecordKey) -> Result<Option<Value>> {
         let Some(kind) = Kind::of(key) else { return Ok(None) };
         let source = match &kind {
@@ -84,19 +84,40 @@ impl Exchange {
             Kind::Leases(node) if teller.is(*node) => RecordKey::leases(),
             Kind::Leases(node) => RecordKey::leases_elsewhere(*node),
             Kind::Grave(identity) => RecordKey::tombstones(&identity.origin.day()),
-            Kind::Receipt(agent, identity) => return self.receipt(agent, identity, teller.now).await,
+            Kind::Receipt(..) => return Ok(None),
         };
         let Some(record) = self.store.get(&source).await? else { return Ok(None) };
         let told = self.told_by(teller, &record, &mut self.shared.lock().await.stamps).await?;
         Ok(told.into_iter().find(|(found, _)| *found == kind).map(|(_, value)| value))
     }
 
-    async fn receipt(&self, agent: &AgentName, identity: &Identity, now: Timestamp) -> Result<Option<Value>> {
-        let Some(message) = self.by_identity(identity).await? else { return Ok(None) };
-        let Some(shelf) = shelf_of(agent, &message) else { return Ok(None) };
-        let mailbox = Mailbox::new(&*self.store, agent, now);
-        let state = mailbox.states_on(shelf, &[message.id].into()).await?.remove(&message.id);
-        Ok(state.map(without_claim).filter(|state| *state != MailState::default()).map(|state| json!(state)))
+    /// What is told under those of the names that are receipts, as it is now. Those of one agent stand in few records, each with
+    /// hundreds of states: a record is read once for all of them.
+    pub(crate) async fn receipts_told(&self, keys: &[RecordKey], now: Timestamp) -> Result<BTreeMap<RecordKey, Value>> {
+        let mut wanted: BTreeMap<AgentName, Vec<(Identity, &RecordKey)>> = BTreeMap::new();
+        for key in keys {
+            if let Some(Kind::Receipt(agent, identity)) = Kind::of(key) {
+                wanted.entry(agent).or_default().push((identity, key));
+            }
+        }
+        let held = self.by_identities(&wanted.values().flatten().map(|(identity, _)| *identity).collect()).await?;
+        let mut told = BTreeMap::new();
+        for (agent, receipts) in wanted {
+            let mailbox = Mailbox::new(&*self.store, &agent, now);
+            for shelf in [Shelf::Mailbox, Shelf::Topic] {
+                let here = |(identity, key): &(Identity, &RecordKey)| {
+                    let here = held.get(identity).filter(|here| here.shelf(&agent) == Some(shelf))?;
+                    Some((here.id, RecordKey::clone(key)))
+                };
+                let keys: Vec<(MessageId, RecordKey)> = receipts.iter().filter_map(here).collect();
+                let states = mailbox.states_on(shelf, &keys.iter().map(|(id, _)| *id).collect()).await?;
+                for (id, key) in keys {
+                    let state = states.get(&id).cloned().map(without_claim);
+                    told.extend(state.filter(|state| *state != MailState::default()).map(|state| (key, json!(state))));
+                }
+            }
+        }
+        Ok(told)
     }
 }
 

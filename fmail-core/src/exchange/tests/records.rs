@@ -1,10 +1,11 @@
 //! Records that travel: agents, reservations, receipts, deletions.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fmail_api::{
-    AgentState, AgentView, Fingerprint, GcRequest, Mark, MarkRequest, MessageId, NodeId, ReceiptRequest,
+    AgentState, AgentView, Client, Fingerprint, GcRequest, Mark, MarkRequest, MessageId, NodeId, ReceiptRequest,
     RecipientReceipt, RecordKey, Records, RecordsRequest, Request, ReserveRequest, Reserved, Response, SharedRecord,
     Standing, StatusChange, StatusRequest, WhoRequest,
 };
@@ -13,6 +14,7 @@ use futures::executor::block_on;
 use serde_json::{Value, json};
 
 use super::{Host, exchange, host, operations};
+use crate::testing::{Fails, context};
 
 impl Host {
     fn records(&self, request: RecordsRequest) -> Records {
@@ -284,6 +286,25 @@ fn receipts_are_right_on_both_sides_also_where_ids_collided() {
     assert_eq!(one.receipt(asked.id)[0].standing, Standing::Archived);
     let Response::Counted(count) = one.call("bob", Request::Count).unwrap().head else { panic!() };
     assert_eq!((count.total, count.unread), (1, 1), "the tally follows");
+}
+
+#[test]
+fn receipts_that_are_asked_for_together_are_read_together() {
+    let one = host(1);
+    for number in 0..100 {
+        let sent = one.send("alice", "@bob", number).message.id;
+        one.mark("bob", Mark::Read, sent);
+    }
+    let all: Vec<u8> = (0..64).collect();
+    let keys: Vec<RecordKey> = one.list(&all).into_keys().filter(|key| key.is_under("receipts")).collect();
+    let asked = one.get(keys.clone());
+    assert_eq!((asked.len(), keys.len()), (100, 100));
+    assert!(asked.iter().all(|record| record.value["first_read"].is_string()), "{asked:?}");
+    let (operations, answers) = one.failing(Fails::Never);
+    let reply = block_on(operations.call(&context("peer"), Request::Records(RecordsRequest::Get(keys)))).unwrap();
+    assert_eq!(reply.head, Response::Records(Records::Content(asked)));
+    // Each message is read for the inventory and once more; their states stand in one record.
+    assert!(answers.load(Ordering::SeqCst) < 250, "{answers:?} answers of the store");
 }
 
 #[test]

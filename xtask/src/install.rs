@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use clap_complete::Shell;
 use fmail_api::{Error, Result};
 
 use crate::cargo;
@@ -30,6 +30,9 @@ struct Item {
     mode: u32,
 }
 
+/// The programs that people call.
+const PROGRAMS: [&str; 2] = ["fmail", "forged"];
+
 /// Programs without man pages of their own: what `fmail plugin check` and `bench` run, of which fmail's pages tell, and fmail
 /// as a mail script, which no person calls.
 const BESIDE: [&str; 2] = ["fmail-plugin-check", "fmail-gc-mail"];
@@ -48,14 +51,8 @@ impl Install {
             cargo::build_release_plugins(&OURS)?;
         }
         let mut items = Vec::new();
-        for command in [fmail_cli::command(), forged::command()] {
-            let program = program.with_file_name(command.get_name());
-            let content = fs::read(&program).map_err(doing("reading", &program))?;
-            items.push(Item { path: Path::new("bin").join(command.get_name()), content, mode: 0o755 });
-            items.extend(completions(&command));
-            items.extend(man_pages(command)?);
-        }
-        for name in BESIDE {
+        items.extend(manual(self.debug)?);
+        for name in PROGRAMS.into_iter().chain(BESIDE) {
             let program = program.with_file_name(name);
             let content = fs::read(&program).map_err(doing("reading", &program))?;
             items.push(Item { path: Path::new("bin").join(name), content, mode: 0o755 });
@@ -144,39 +141,27 @@ fn remove_if_there(file: &Path) -> Result<()> {
     }
 }
 
-/// One page for the program and one for each of its commands, from the definitions that also give the help.
-fn man_pages(command: clap::Command) -> Result<Vec<Item>> {
-    fn collect(command: &clap::Command, pages: &mut Vec<Item>) -> io::Result<()> {
-        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-            collect(below, pages)?;
-        }
-        let page = clap_mangen::Man::new(command.clone()).manual("fmail");
-        let mut content = Vec::new();
-        page.render(&mut content)?;
-        pages.push(Item { path: Path::new("share/man/man1").join(page.get_filename()), content, mode: 0o644 });
-        Ok(())
-    }
-    let mut command = command.disable_help_subcommand(true);
-    command.build();
-    let mut pages = Vec::new();
-    collect(&command, &mut pages).map_err(|error| Error::io("rendering the man pages", &error))?;
-    Ok(pages)
-}
-
-/// The scripts that complete a program's arguments, where the shells look for them.
-fn completions(command: &clap::Command) -> Vec<Item> {
-    let name = command.get_name();
-    let places = [
-        (Shell::Bash, format!("share/bash-completion/completions/{name}")),
-        (Shell::Zsh, format!("share/zsh/site-functions/_{name}")),
-        (Shell::Fish, format!("share/fish/vendor_completions.d/{name}.fish")),
-    ];
-    let script = |shell| {
-        let mut content = Vec::new();
-        clap_complete::generate(shell, &mut command.clone(), name, &mut content);
-        content
+/// The man pages and shell completions, from the definitions that also give the help. Who makes them is built as the tests are:
+/// it runs once.
+fn manual(debug: bool) -> Result<Vec<Item>> {
+    let directory = tempfile::tempdir().map_err(|error| Error::io("a directory for the man pages", &error))?;
+    let mut writer = match debug {
+        true => Command::new(cargo::target().join("debug/fmail-manual")),
+        false => cargo::cargo(&["run", "--quiet", "--package", "fmail-manual", "--"]),
     };
-    places.into_iter().map(|(shell, path)| Item { path: path.into(), content: script(shell), mode: 0o644 }).collect()
+    cargo::run(writer.arg(directory.path()))?;
+    let mut items = Vec::new();
+    let mut unread = vec![directory.path().to_path_buf()];
+    while let Some(path) = unread.pop() {
+        if path.is_dir() {
+            unread.extend(entries(&path)?);
+            continue;
+        }
+        let content = fs::read(&path).map_err(doing("reading", &path))?;
+        let path = path.strip_prefix(directory.path()).unwrap_or(&path).to_path_buf();
+        items.push(Item { path, content, mode: 0o644 });
+    }
+    Ok(items)
 }
 
 /// The documents at the top of the repository, and everything in `docs`, the sample configuration included.

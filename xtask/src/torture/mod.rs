@@ -35,7 +35,7 @@ pub struct Torture {
     /// The short forms, as in `cargo xtask ci`
     #[arg(long)]
     short: bool,
-    /// Put the results into docs/reliability.md
+    /// Put the results into docs/reliability.md, in place of earlier ones of the same suites
     #[arg(long, conflicts_with = "short")]
     write: bool,
 }
@@ -64,10 +64,9 @@ impl Torture {
             println!("{}", report::line(&one));
             done.push(one);
         }
-        let text = report::text(&done, self.short);
-        println!("\n{text}");
+        println!("\n{}", report::text(&done, self.short, ""));
         if self.write {
-            report::write(&text)?;
+            report::write(&report::text(&done, self.short, &report::earlier()))?;
         }
         let again: Vec<&String> = done.iter().flat_map(|done| &done.again).collect();
         if again.is_empty() {

@@ -76,3 +76,27 @@ pub fn build_debug() -> Result<PathBuf> {
     run(&mut cargo(&["build", "--workspace"]))?;
     Ok(target().join("debug/fmail"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The packages that cargo takes into account for these kinds of dependencies, each with its features.
+    fn packages(kinds: &str) -> BTreeSet<String> {
+        let arguments =
+            ["tree", "--workspace", "--locked", "--prefix", "none", "--format", "{p} {f}", "--edges", kinds];
+        let answer = cargo(&arguments).output().unwrap();
+        assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+        let text = String::from_utf8_lossy(&answer.stdout);
+        text.lines().map(|line| line.trim_end_matches(" (*)").trim_end().to_string()).collect()
+    }
+
+    #[test]
+    fn the_programs_that_tests_run_are_compiled_with_the_features_that_tests_want() {
+        let (programs, tests) = (packages("normal,build"), packages("normal,build,dev"));
+        let otherwise: Vec<_> = programs.difference(&tests).collect();
+        assert!(otherwise.is_empty(), "compiled twice; tests/features/Cargo.toml asks for the features: {otherwise:?}");
+    }
+}

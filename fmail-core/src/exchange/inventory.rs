@@ -64,6 +64,7 @@ impl Inventory {
     fn insert_place(&mut self, place: Place) {
         // Most messages are the newest: the last chunk takes them without any search.
         let number = self.chunk_of(&place);
+        let is_last = number + 1 == self.chunks.len();
         let Some(chunk) = self.chunks.get_mut(number) else {
             self.chunks.push(Chunk::of(vec![place]));
             return;
@@ -75,9 +76,9 @@ impl Inventory {
             return;
         }
         // Before it grows: room for one more than this would be room for twice as many.
-        if index == LARGEST {
-            // The last chunk grows at its end: what comes behind it begins the next, and this one stays full.
-            self.chunks.insert(number + 1, Chunk::of(vec![place]));
+        if index == LARGEST && is_last {
+            // Most messages are the newest: what comes behind all others begins the next chunk, and this one stays full.
+            self.chunks.push(Chunk::of(vec![place]));
             return;
         }
         let behind = chunk.places.split_off(LARGEST / 2);

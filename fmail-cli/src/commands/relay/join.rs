@@ -25,6 +25,8 @@ const EXAMPLES: &[Example] = &[
 
 /// The longest text that is read. An invitation has some four hundred bytes.
 const MOST: u64 = 64 * 1024;
+/// How long a daemon may take to listen for an invitation that was just made.
+const TO_LISTEN: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
@@ -60,7 +62,7 @@ impl Join {
         let renames = self.name.is_none();
         // Kept first: what the other host notes when it is asked must not be lost here.
         let mut pairing = pairings.join(&invitation, &place.project.root, self.name, now())?;
-        let reached = reach(place, &pairing).or_else(|error| in_time(&invitation, &pairing, error));
+        let reached = reach_soon(place, &pairing).or_else(|error| in_time(&invitation, &pairing, error));
         let mut replaced = Vec::new();
         match &reached {
             Ok(reached) => {
@@ -85,6 +87,20 @@ impl Join {
             note_unserved(place, served);
         }
         Ok(())
+    }
+}
+
+/// The same as [`reach`], for as long as a daemon may take that was just told of an invitation to listen for it: whoever passes
+/// one on by a script is faster.
+fn reach_soon(place: &Place, pairing: &Pairing) -> Result<Reached> {
+    let began = Instant::now();
+    loop {
+        match reach(place, pairing) {
+            Err(error) if error.kind() != ErrorKind::Denied && began.elapsed() < TO_LISTEN => {
+                std::thread::sleep(TO_LISTEN / 20);
+            }
+            done => return done,
+        }
     }
 }
 

@@ -5,9 +5,11 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{ERRORS, Fault, FaultFs, Project, Random, all, arrivals, bodies, draft, scan, send, try_scan};
+use common::{
+    EROFS, ERRORS, Fault, FaultFs, HandClock, Project, Random, Step, all, arrivals, bodies, draft, scan, send, try_scan,
+};
 use fmail_api::{Draft, ErrorKind, Expect, Message, Query, RecordKey, Result, Selection, Store, Timestamp};
-use fmail_backends::FilesStore;
+use fmail_backends::{FilesOptions, FilesStore};
 use futures::StreamExt;
 use futures::executor::block_on;
 use serde_json::json;
@@ -493,4 +495,25 @@ fn a_damaged_index_loses_nothing() {
         assert_eq!(project.files().len(), expected, "{what}: files");
     }
     println!("torture faults/damage seed={seed} damages={rounds}");
+}
+
+/// A rebuild that cannot read a message knows its id all the same: the file is named by it.
+#[test]
+fn the_id_of_a_message_that_a_rebuild_cannot_read_is_not_given_again() {
+    let clock = HandClock::at("2026-01-10T15:30:00Z");
+    let project = Project::in_memory();
+    let store =
+        |fs: Arc<FaultFs>| FilesStore::open(FilesOptions { fs, clock: clock.clone(), ..project.options() }).unwrap();
+    let whole = store(FaultFs::new(Fault::None));
+    let ids = [send(&whole, "task", "one").id, send(&whole, "@bob", "two").id];
+    let sent_with = |fault| {
+        std::fs::remove_file(project.path("index")).unwrap();
+        let fs = FaultFs::new(fault);
+        (send(&store(fs.clone()), "task", "later").id, fs.steps())
+    };
+    let (first, steps) = sent_with(Fault::None);
+    std::fs::remove_file(project.path(&format!("topics/task/{first}.json"))).unwrap();
+    let read = |step: &Step| step.operation == "open_dir" && step.name == "bob";
+    let (third, _) = sent_with(Fault::Fail(steps.iter().rposition(read).unwrap(), EROFS));
+    assert!(!ids.contains(&third), "{third} is among {ids:?}");
 }

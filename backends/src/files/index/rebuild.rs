@@ -164,6 +164,10 @@ impl Rebuild<'_> {
                     Err(error) if error.kind() == fmail_api::ErrorKind::Unavailable => return Err(error),
                     Err(_) => {
                         rows[item.row as usize].unsettled = true;
+                        // What is not known of it yet, its id is: its file is named by it, and nobody may get it again.
+                        if item.id <= self.latest {
+                            writer.state.high = writer.state.high.max(item.id.ticks());
+                        }
                         rest.remove(0);
                         continue;
                     }

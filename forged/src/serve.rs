@@ -36,6 +36,7 @@ const BLOCKING_THREADS: usize = 16 * AT_A_TIME;
 /// Serves until a signal comes.
 pub fn serve(environment: &Environment, arguments: &Serve) -> Result<()> {
     log::start(arguments.log);
+    limits::bound_heaps();
     limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{EIO, ENOSPC, Fault, FaultFs, Project, all, bodies, draft, send};
+use common::{EIO, ENOSPC, EOPNOTSUPP, Fault, FaultFs, Project, all, bodies, draft, send};
 use fmail_api::{Notice, Selection, Store};
 use fmail_backends::{Durability, FilesOptions, FilesStore, JournalOptions};
 use futures::StreamExt;
@@ -80,6 +80,36 @@ fn a_journal_is_made_for_who_needs_it() {
     let options = FilesOptions { durability: Durability::Os, journal: journal(ROOM), ..other.options() };
     send(&FilesStore::open(options).unwrap(), "task", "not durable");
     assert!(!other.path("journal").exists());
+}
+
+/// A mailbox that is new leaves nothing in `tmp`, whichever way its first message comes to its name.
+#[test]
+fn the_mark_of_a_new_mailbox_goes_with_its_first_group() {
+    let project = Project::in_memory();
+    let store = daemon(&project, ROOM);
+    for topic in ["task", "task", "build", "status"] {
+        send(&store, topic, "first");
+        assert!(project.names("tmp").is_empty(), "{topic}: {:?}", project.names("tmp"));
+    }
+}
+
+/// Not every file system has files without a name; there they are made in `tmp` and moved.
+#[test]
+fn files_get_temporaries_where_they_cannot_be_named_late() {
+    let project = Project::in_memory();
+    send(&daemon(&project, ROOM), "task", "makes the journal");
+    let sent_with = |fault, bodies: &[&str]| {
+        let (store, fs, told) = failing(&project);
+        fs.set(fault);
+        bodies.iter().for_each(|body| drop(send(&store, "task", body)));
+        assert!(told.lock().unwrap().is_empty(), "{told:?}");
+        fs.steps()
+    };
+    let tried = sent_with(Fault::None, &["tried"]).iter().position(|step| step.operation == "create_unnamed").unwrap();
+    let steps = sent_with(Fault::Fail(tried, EOPNOTSUPP), &["one", "two"]);
+    let moved = |step: &&common::Step| step.operation == "rename_new" && step.name.ends_with(".json");
+    assert_eq!(steps.iter().filter(moved).count(), 2, "{steps:?}");
+    assert_eq!(bodies(&all(&rebooted(&project)))[2..], ["one", "two"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,6 @@ impl From<OwnedFd> for Dir {
 impl Dir {
     /// The descriptor's number under `/proc/self/fd`, for interfaces that take only a path.
     pub fn proc_path(&self) -> String {
-        use std::os::fd::AsRawFd;
         format!("/proc/self/fd/{}", self.0.as_raw_fd())
     }
 }
@@ -154,6 +153,11 @@ pub trait Fs: Send + Sync {
     fn sync_dir(&self, dir: &Dir) -> io::Result<()>;
     /// Makes everything durable that the file system of a directory holds, of other programs too.
     fn sync_all(&self, dir: &Dir) -> io::Result<()>;
+    /// Creates a file without a name on the file system of a directory, for writing, with these permissions. It is gone with its
+    /// last handle unless it is given a name. Not every file system can do that.
+    fn create_unnamed(&self, at: &Dir, mode: u32) -> io::Result<File>;
+    /// Gives a file that was created without a name its first or a further one; an existing name is an error.
+    fn name(&self, file: &File, to: &Dir, new: &str) -> io::Result<()>;
     /// Gives a file a further name; an existing name is an error.
     fn link(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()>;
     /// Moves a name, replacing what is there.
@@ -307,6 +311,19 @@ impl Fs for RealFs {
         Ok(rustix::fs::syncfs(&dir.0)?)
     }
 
+    fn create_unnamed(&self, at: &Dir, mode: u32) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&at.0, ".", flags, Mode::from_raw_mode(mode))?))
+    }
+
+    fn name(&self, file: &File, to: &Dir, new: &str) -> io::Result<()> {
+        match rustix::fs::linkat(file.as_fd(), "", &to.0, new, AtFlags::EMPTY_PATH) {
+            // Before Linux 6.10 only root may name a file by its handle alone.
+            Err(Errno::NOENT) => name_by_path(file, to, new),
+            other => Ok(other?),
+        }
+    }
+
     fn link(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
         Ok(rustix::fs::linkat(&from.0, name, &to.0, new, AtFlags::empty())?)
     }
@@ -349,6 +366,11 @@ impl Fs for RealFs {
         }
         boot
     }
+}
+
+fn name_by_path(file: &File, to: &Dir, new: &str) -> io::Result<()> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::linkat(rustix::fs::CWD, path, &to.0, new, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 fn open_parent(path: &Path) -> io::Result<OwnedFd> {
@@ -454,5 +476,26 @@ pub fn ensure_dir(fs: &dyn Fs, at: &Dir, name: &str, mode: u32) -> io::Result<Di
             fs.open_dir(at, name)
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_name_gets_as_many_as_it_is_given_either_way() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = Dir::from(open_parent(place.path()).unwrap());
+        let file = RealFs.create_unnamed(&dir, 0o600).unwrap();
+        RealFs.write_at(&file, b"text", 0).unwrap();
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+        RealFs.name(&file, &dir, "by-handle").unwrap();
+        name_by_path(&file, &dir, "by-path").unwrap();
+        for name in ["by-handle", "by-path"] {
+            assert_eq!(std::fs::read(place.path().join(name)).unwrap(), b"text");
+            let taken = [RealFs.name(&file, &dir, name), name_by_path(&file, &dir, name)];
+            assert!(taken.iter().all(|result| result.as_ref().unwrap_err().kind() == io::ErrorKind::AlreadyExists));
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::fs::{Dir, Identity, Kind, Stat};
 use super::index::Index;
@@ -26,6 +26,8 @@ pub struct Handles {
     pub index: Mutex<Option<Arc<Index>>>,
     /// `project.json` as it was when it was last found good.
     pub project: Mutex<Option<Stat>>,
+    /// Whether files can be named after they were written.
+    pub names_later: OnceLock<bool>,
 }
 
 impl Session {

@@ -1,6 +1,6 @@
 //! Where everything stands below `.fmail/`. The layout is SPEC.md's; what fmail adds is ignored by git.
 
-use fmail_api::{AgentName, MessageId, RecordKey, Target, Topic};
+use fmail_api::{AgentName, Message, MessageId, RecordKey, Target, Topic};
 
 /// The directory of a project.
 pub const TOP: &str = ".fmail";
@@ -50,6 +50,18 @@ pub fn parent_mode(parent: &str) -> u32 {
 /// The name of a message's file.
 pub fn file_name(id: MessageId) -> String {
     format!("{id}.json")
+}
+
+/// What the file of a message holds: its fields, a line each.
+pub fn file_text(message: &Message) -> String {
+    // Room for what most messages need, so that it does not grow field by field.
+    let body = message.body.as_str().map_or(0, str::len);
+    let mut text = Vec::with_capacity(body + body / 16 + 256);
+    match serde_json::to_writer_pretty(&mut text, message) {
+        Ok(()) => text.push(b'\n'),
+        Err(_) => text.clear(),
+    }
+    String::from_utf8(text).unwrap_or_default()
 }
 
 /// The name of the temporary of the `number`-th message of a group. The one with number 0 is there before all others and

@@ -31,6 +31,8 @@ pub struct Mailbox {
     pub dir: Dir,
     /// The directory's time when we began.
     stamp: u64,
+    /// It was made for this, and its mark left behind.
+    made: bool,
 }
 
 /// One mailbox of messages that are being stored.
@@ -57,6 +59,8 @@ struct Unfinished<'m> {
     /// What its file holds, and with which permissions.
     text: String,
     mode: u32,
+    /// Its file, once that is written and as long as it lacks a name or a sync.
+    file: Option<File>,
     /// The name of its temporary, as long as it is there.
     temporary: Option<String>,
     /// Which record of the journal it is.
@@ -72,7 +76,17 @@ struct Unfinished<'m> {
 impl<'m> Unfinished<'m> {
     fn new(message: &'m Message) -> Self {
         let (places, text) = (Vec::new(), String::new());
-        Unfinished { message, text, mode: 0, temporary: None, record: None, places, linked: 0, outcome: None }
+        Unfinished {
+            message,
+            text,
+            mode: 0,
+            file: None,
+            temporary: None,
+            record: None,
+            places,
+            linked: 0,
+            outcome: None,
+        }
     }
 
     fn is_well(&self) -> bool {
@@ -88,6 +102,10 @@ impl<'m> Unfinished<'m> {
 struct Publication<'a, 'm> {
     session: &'a Session,
     temporary: Dir,
+    /// The mark of a new mailbox stands where the first temporary will.
+    marked: bool,
+    /// How many temporaries there were so far.
+    created: usize,
     places: Vec<Place>,
     messages: Vec<Unfinished<'m>>,
 }
@@ -111,19 +129,19 @@ impl Session {
             .or_else(|_| ensure_dir(self.fs(), top, layout::TEMPORARY, 0o700))
             .map_err(|error| unusable(layout::TEMPORARY, &error))?;
         let (messages, mailboxes) = self.find_mailboxes(top, messages);
+        let marked = mailboxes.iter().any(|mailbox| mailbox.made);
         let places = mailboxes.into_iter().map(|mailbox| self.place(changes, mailbox)).collect::<Result<_>>()?;
-        let mut publication = Publication { session: self, temporary, places, messages };
+        let mut publication = Publication { session: self, temporary, marked, created: 0, places, messages };
         publication.encode();
         // The disk writes the journal while the files are made.
         let run = publication.journal(top, changes)?;
-        let files = publication.write();
+        publication.write(run.is_some());
         let run = match run {
             Some(run) => publication.sync_journal(top, run),
             None => None,
         };
-        match &run {
-            Some(_) => drop(files),
-            None => publication.sync(files, crew),
+        if run.is_none() {
+            publication.sync(crew);
         }
         publication.link(run.is_some());
         let announced = publication.announce(changes, run.as_ref());
@@ -171,9 +189,11 @@ impl Session {
     pub fn mailbox(&self, top: &Dir, target: Target) -> Result<Mailbox> {
         let fs = self.fs();
         let (parent, name, mode) = layout::target_dir(&target);
-        let open = || {
+        let mut made = false;
+        let mut open = || {
             let dir = match self.open_mailbox(top, parent, name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    made = true;
                     leave_mark(fs, top, &layout::unfinished_name(0))?;
                     let parent = ensure_dir(fs, top, parent, layout::parent_mode(parent))?;
                     ensure_dir(fs, &parent, name, mode)?
@@ -184,12 +204,12 @@ impl Session {
             Ok((dir, stamp))
         };
         let (dir, stamp) = open().map_err(|error: io::Error| unusable_dir(parent, name, &error))?;
-        Ok(Mailbox { target, dir, stamp })
+        Ok(Mailbox { target, dir, stamp, made })
     }
 
     /// What the index knows of a mailbox, which gets a row when it has none.
     pub fn place(&self, changes: &mut Changes<'_>, mailbox: Mailbox) -> Result<Place> {
-        let Mailbox { target, dir, stamp } = mailbox;
+        let Mailbox { target, dir, stamp, .. } = mailbox;
         let row = changes.ensure_row(&target)?;
         let is_new = row.1.stamp == 0 && row.1.newest == 0;
         let in_step = if is_new { is_empty(self.fs(), &dir) } else { row.1.stamp == stamp };
@@ -231,6 +251,21 @@ impl Session {
         Ok(())
     }
 
+    /// Whether files can be written first and named later here. Tried once: file systems differ, and so do kernels in what they let
+    /// other users than root do.
+    fn names_files_later(&self, temporary: &Dir) -> bool {
+        if let Some(known) = self.handles.names_later.get() {
+            return *known;
+        }
+        let (fs, name) = (self.fs(), layout::unfinished_name(0));
+        let named = fs.create_unnamed(temporary, 0o600).and_then(|file| fs.name(&file, temporary, &name));
+        match named.and_then(|()| fs.unlink(temporary, &name)) {
+            // The mark of a new mailbox is in the way.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            tried => *self.handles.names_later.get_or_init(|| tried.is_ok()),
+        }
+    }
+
     /// Makes the names in these directories durable, and says of each what kept it from that.
     pub fn sync_dirs(&self, dirs: Vec<Dir>, crew: &Crew) -> Vec<Option<Error>> {
         if self.options.durability == Durability::Os {
@@ -251,31 +286,60 @@ impl Publication<'_, '_> {
             let private = self.messages[number].places.iter().all(|place| self.is_private(*place));
             let one = &mut self.messages[number];
             if one.is_well() {
-                one.text = serde_json::to_string_pretty(one.message).unwrap_or_default();
-                one.text.push('\n');
+                one.text = layout::file_text(one.message);
                 one.mode = if private { 0o600 } else { 0o644 };
             }
         }
     }
 
-    /// Writes the temporaries. The first one is there before all others and as long as any of them: who looks for
-    /// leftovers looks for that name only.
-    fn write(&mut self) -> Vec<(usize, File)> {
-        let mut files = Vec::new();
-        let mut created = 0;
-        for (number, one) in self.messages.iter_mut().enumerate().filter(|(_, one)| one.is_well()) {
-            let (fs, name) = (self.session.fs(), layout::unfinished_name(created));
-            let written = create(fs, &self.temporary, &name, one.mode).and_then(|file| {
-                created += 1;
-                one.temporary = Some(name);
-                fs.write_at(&file, one.text.as_bytes(), 0).map(|()| file)
-            });
-            match written {
-                Ok(file) => files.push((number, file)),
+    /// Writes the files. One that stands in the journal needs no name yet: whoever finds that its writer is dead makes another
+    /// one of the record. The others get temporaries, which tell the next holder of the lock what to finish. The first of these
+    /// is there before all others and as long as any of them: who looks for leftovers looks for that name only.
+    fn write(&mut self, journaled: bool) {
+        let unnamed = journaled && self.session.names_files_later(&self.temporary);
+        for number in 0..self.messages.len() {
+            let one = &self.messages[number];
+            if !one.is_well() {
+                continue;
+            }
+            let created = match one.places.first() {
+                Some(place) if unnamed => self.session.fs().create_unnamed(&self.places[*place].dir, one.mode),
+                _ => self.create_temporary(number),
+            };
+            let (fs, one) = (self.session.fs(), &mut self.messages[number]);
+            match created.and_then(|file| fs.write_at(&file, one.text.as_bytes(), 0).map(|()| file)) {
+                Ok(file) => one.file = Some(file),
                 Err(error) => one.fail(unstored(&error)),
             }
         }
-        files
+    }
+
+    fn create_temporary(&mut self, number: usize) -> io::Result<File> {
+        let name = layout::unfinished_name(self.created);
+        let file = create(self.session.fs(), &self.temporary, &name, self.messages[number].mode)?;
+        self.created += 1;
+        self.messages[number].temporary = Some(name);
+        Ok(file)
+    }
+
+    /// Gives temporaries to files that have no name and do not stand in a journal any more.
+    fn name_temporaries(&mut self) {
+        let fs = self.session.fs();
+        for one in self.messages.iter_mut().filter(|one| one.is_well() && one.temporary.is_none()) {
+            let (Some(file), name) = (&one.file, layout::unfinished_name(self.created)) else { continue };
+            let named = match fs.name(file, &self.temporary, &name) {
+                // What stands in its place was left by nobody who still lives.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    fs.unlink(&self.temporary, &name).and_then(|()| fs.name(file, &self.temporary, &name))
+                }
+                other => other,
+            };
+            match named {
+                Ok(()) => one.temporary = Some(name),
+                Err(error) => one.fail(unstored(&error)),
+            }
+            self.created += 1;
+        }
     }
 
     fn is_private(&self, place: usize) -> bool {
@@ -284,11 +348,13 @@ impl Publication<'_, '_> {
 
     /// Makes the contents durable, all at the same time. A file whose sync failed is given up: a second sync of the same
     /// pages would say that all is well.
-    fn sync(&mut self, files: Vec<(usize, File)>, crew: &Crew) {
+    fn sync(&mut self, crew: &Crew) {
+        self.name_temporaries();
         if self.session.options.durability == Durability::Os {
             return;
         }
-        let (numbers, files): (Vec<usize>, Vec<File>) = files.into_iter().unzip();
+        let taken = self.messages.iter_mut().enumerate().filter_map(|(number, one)| Some((number, one.file.take()?)));
+        let (numbers, files): (Vec<usize>, Vec<File>) = taken.unzip();
         let results = crew.sync(files.into_iter().map(Unsynced::File).collect());
         for (number, result) in numbers.into_iter().zip(results) {
             if let Err(error) = result {
@@ -322,19 +388,21 @@ impl Publication<'_, '_> {
     }
 
     /// Gives the messages their names, in the order of their ids. One that stands in the journal needs no temporary any
-    /// more: it moves to the last of its names.
+    /// more: it moves to the last of its names, if it has one at all.
     fn link(&mut self, journaled: bool) {
         let fs = self.session.fs();
         for one in self.messages.iter_mut().filter(|one| one.is_well()) {
-            let Some(temporary) = one.temporary.clone() else { continue };
             let name = layout::file_name(one.message.id);
             let linked = one.places.iter().try_for_each(|place| {
                 let dir = &self.places[*place].dir;
-                if journaled && one.linked + 1 == one.places.len() {
-                    fs.rename_new(&self.temporary, &temporary, dir, &name)?;
-                    one.temporary = None;
-                } else {
-                    fs.link(&self.temporary, &temporary, dir, &name)?;
+                match (&one.temporary, &one.file) {
+                    (Some(temporary), _) if journaled && one.linked + 1 == one.places.len() => {
+                        fs.rename_new(&self.temporary, temporary, dir, &name)?;
+                        one.temporary = None;
+                    }
+                    (Some(temporary), _) => fs.link(&self.temporary, temporary, dir, &name)?,
+                    (None, Some(file)) => fs.name(file, dir, &name)?,
+                    (None, None) => return Err(io::Error::other("its file was not written")),
                 }
                 one.linked += 1;
                 Ok(())
@@ -344,6 +412,7 @@ impl Publication<'_, '_> {
                 one.outcome = Some(if taken { Outcome::Taken } else { Outcome::Failed(unstored(&error)) });
                 unlink_all(fs, one, &self.places);
             }
+            one.file = None;
         }
     }
 
@@ -394,6 +463,10 @@ impl Publication<'_, '_> {
             let is_first = *temporary == layout::unfinished_name(0);
             let stays = half_done || (is_first && left);
             left |= stays || fs.unlink(&self.temporary, temporary).is_err();
+        }
+        if self.marked && self.created == 0 {
+            // A mark that stays only makes the next holder look.
+            let _ = fs.unlink(&self.temporary, &layout::unfinished_name(0));
         }
     }
 

@@ -131,6 +131,8 @@ pub const EMFILE: i32 = 24;
 pub const ENOSPC: i32 = 28;
 /// Read-only file system.
 pub const EROFS: i32 = 30;
+/// The file system cannot do that.
+pub const EOPNOTSUPP: i32 = 95;
 /// The faults that every operation has to bear.
 pub const ERRORS: [i32; 4] = [ENOSPC, EIO, EMFILE, EROFS];
 
@@ -220,6 +222,18 @@ impl Fs for FaultFs {
 
     fn sync_dir(&self, dir: &Dir) -> io::Result<()> {
         self.run("sync_dir", "", dir_inode(dir), || RealFs.sync_dir(dir))
+    }
+
+    fn create_unnamed(&self, at: &Dir, mode: u32) -> io::Result<File> {
+        let file = self.run("create_unnamed", "", dir_inode(at), || RealFs.create_unnamed(at, mode))?;
+        self.result(file_inode(&file));
+        Ok(file)
+    }
+
+    fn name(&self, file: &File, to: &Dir, new: &str) -> io::Result<()> {
+        let done = self.run("name", new, file_inode(file), || RealFs.name(file, to, new));
+        self.result(dir_inode(to));
+        done
     }
 
     fn link(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
@@ -404,7 +418,7 @@ pub fn messages(mut stream: MessageStream) -> Result<Vec<Arc<Message>>> {
     let mut messages = Vec::new();
     while let Some(event) = block_on(stream.next()) {
         match event? {
-            Event::Message(delivery) => messages.push(delivery.message),
+            Event::Message(delivery) => messages.push(delivery.message.clone()),
             Event::Notice(notice) if notice.kind == NoticeKind::Broken => panic!("{}", notice.text),
             _ => {}
         }

@@ -46,7 +46,7 @@ fn scan(store: &dyn Store, query: Query) -> Result<Vec<Arc<Message>>, String> {
     let mut messages = Vec::new();
     while let Some(event) = block_on(stream.next()) {
         match event.map_err(|error| format!("a scan breaks off: {error:?}"))? {
-            Event::Message(delivery) => messages.push(delivery.message),
+            Event::Message(delivery) => messages.push(delivery.message.clone()),
             Event::Notice(notice) if notice.kind == NoticeKind::Progress => {}
             Event::Notice(notice) => return Err(notice.text),
             _ => {}

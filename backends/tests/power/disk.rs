@@ -125,6 +125,9 @@ impl Disk {
                 self.things.insert(*node, Thing::File { mode: *mode, synced: Vec::new(), since: Vec::new() });
                 self.name(*dir, name, Some(*node));
             }
+            Action::CreateUnnamed { node, mode } => {
+                self.things.insert(*node, Thing::File { mode: *mode, synced: Vec::new(), since: Vec::new() });
+            }
             Action::Link { node, dir, name } => self.name(*dir, name, Some(*node)),
             Action::Unlink { dir, name } => self.name(*dir, name, None),
             Action::Rename { node, from, old, dir, name } => {

@@ -87,6 +87,12 @@ impl Fs for Rebooted {
     fn sync_dir(&self, _: &Dir) -> io::Result<()> {
         Ok(())
     }
+    fn create_unnamed(&self, at: &Dir, mode: u32) -> io::Result<File> {
+        RealFs.create_unnamed(at, mode)
+    }
+    fn name(&self, file: &File, to: &Dir, new: &str) -> io::Result<()> {
+        RealFs.name(file, to, new)
+    }
     fn link(&self, from: &Dir, name: &str, to: &Dir, new: &str) -> io::Result<()> {
         RealFs.link(from, name, to, new)
     }

@@ -38,6 +38,11 @@ pub enum Action {
         node: Node,
         mode: u32,
     },
+    /// A file that no name stands for.
+    CreateUnnamed {
+        node: Node,
+        mode: u32,
+    },
     Link {
         node: Node,
         dir: Node,
@@ -93,6 +98,7 @@ impl Recording {
         let text = |action: &Action| match action {
             Action::MakeDir { dir, name, node, .. } => format!("make {name} ({node}) in {dir}"),
             Action::Create { dir, name, node, .. } => format!("create {name} ({node}) in {dir}"),
+            Action::CreateUnnamed { node, .. } => format!("create {node} without a name"),
             Action::Link { node, dir, name } => format!("link {node} as {name} in {dir}"),
             Action::Unlink { dir, name } => format!("unlink {name} in {dir}"),
             Action::Rename { node, from, old, dir, name } => {
@@ -477,6 +483,28 @@ impl Fs for Recorder {
         let node = tape.dir(dir)?;
         let site = tape.surroundings.site(&tape.places[&node]);
         tape.sync(site, Action::SyncDir { node });
+        Ok(())
+    }
+
+    fn create_unnamed(&self, at: &Dir, mode: u32) -> io::Result<File> {
+        let mut tape = self.tape();
+        tape.live()?;
+        let file = RealFs.create_unnamed(at, mode)?;
+        let node = tape.new_node(&file.metadata()?, "without a name".into());
+        tape.actions.push(Action::CreateUnnamed { node, mode });
+        Ok(file)
+    }
+
+    fn name(&self, file: &File, to: &Dir, new: &str) -> io::Result<()> {
+        let mut tape = self.tape();
+        tape.live()?;
+        RealFs.name(file, to, new)?;
+        let (node, dir) = (tape.named(to, new)?, tape.dir(to)?);
+        let place = tape.place(dir, new);
+        let changed = if tape.places[&dir] == ".fmail/tmp" { Changed::Created } else { Changed::Moved };
+        tape.places.insert(node, place);
+        tape.actions.push(Action::Link { node, dir, name: new.into() });
+        tape.changed(dir, changed, new);
         Ok(())
     }
 

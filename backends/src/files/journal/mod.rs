@@ -112,12 +112,13 @@ impl Journal {
 
     /// The header, and which copy is to be written next.
     fn copies(&self) -> io::Result<(Option<Header>, u64)> {
-        let mut bytes = vec![0; PAGE as usize + 64];
-        let count = self.fs.read_at(&self.file, &mut bytes, 0)?;
-        bytes.truncate(count);
         let fits = |header: &Header| header.room + RECORDS_AT == self.size;
-        let copy = |at: usize| bytes.get(at..at + 64).and_then(Header::decode).filter(fits);
-        Ok(match (copy(0), copy(PAGE as usize)) {
+        let copy = |at: u64| -> io::Result<Option<Header>> {
+            let mut bytes = [0; 64];
+            let count = self.fs.read_at(&self.file, &mut bytes, at)?;
+            Ok(Header::decode(&bytes[..count]).filter(fits))
+        };
+        Ok(match (copy(0)?, copy(PAGE)?) {
             (Some(one), Some(two)) if (two.clean, two.suspect) > (one.clean, one.suspect) => (Some(two), 0),
             (Some(one), _) => (Some(one), PAGE),
             (None, two) => (two, 0),

@@ -27,7 +27,7 @@ pub fn measure(stage: &Stage, servers: &Servers, effort: Effort, report: &mut Re
                 let scripts: Vec<Script> = (0..connections).map(script).collect::<Result<_>>()?;
                 nats.push(acknowledged_each(&scripts.iter().collect::<Vec<_>>(), effort.span)?);
             }
-            least.push(stage.groups_in_c("journal", connections, effort.span)?);
+            least.push(stage.groups_in_c("journal-unnamed", connections, effort.span)?);
             ours.push(acknowledged(&servers.disk.script()?, connections, effort.span)?);
         }
         let many = if connections == 1 { "1 connection".into() } else { format!("{connections} connections") };

@@ -118,7 +118,8 @@ fn whatever_is_sent_is_answered_as_http_and_breaks_nothing() {
     println!("{statuses:?}");
     assert!(statuses.contains_key(&200) && statuses.contains_key(&400), "both are met: {statuses:?}");
     let after = Footprint::settled(|| server.daemon.footprint());
-    // A watch makes the daemon look at the files, and it goes on with that; no connection is left.
-    assert!(after.descriptors <= before.descriptors + 8, "{before} {after}");
+    // A watch makes the daemon look at the files, it goes on with that, and behind some messages it has a journal; of tens of
+    // thousands of connections none is left.
+    assert!(after.descriptors <= before.descriptors + 16, "{before} {after}");
     server.daemon.stop();
 }

@@ -29,8 +29,8 @@ use watching::Watches;
 /// The topics that everybody writes to, and the agents who get direct messages. `task` gets the last message of all.
 const MAILBOXES: [&str; 9] = ["@brisk", "@slow", "@viewer", "@alone", "@clerk", "@porter", "status", "build", "task"];
 
-/// How much more memory a process may hold at the end of a long life than near its start, in kilobytes. The allocator has a
-/// heap for each of some forty threads, and each keeps what the largest messages and one look at the project have taken.
+/// How much more memory a process may hold at the end of a long life than near its start, in kilobytes. A host that relays keeps
+/// some hundred bytes for each message, and a heap keeps what the largest messages and one look at the project have taken.
 const GROWTH: u64 = 24 * 1024;
 
 /// How many more descriptors are no leak: whoever catches up holds the directories of the mailboxes that it reads, and a link that was

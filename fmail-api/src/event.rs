@@ -1,6 +1,7 @@
 //! What streams deliver, and where a stream can be taken up again.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use futures::stream::BoxStream;
@@ -44,14 +45,29 @@ impl fmt::Debug for Cursor {
     }
 }
 
-/// A message on its way to a reader.
+/// A message on its way to readers, who share it.
+///
+/// One count for all that they share, and not one for each part: a hundred readers change it two hundred times for a message, from
+/// all processors.
 #[derive(Debug, Clone)]
-pub struct Delivery {
-    /// The message, shared: many readers get the same one.
+pub struct Delivery(Arc<Delivered>);
+
+/// What all clones of a [`Delivery`] share.
+#[derive(Debug)]
+pub struct Delivered {
+    /// The message.
     pub message: Arc<Message>,
     /// A watch that starts here continues right behind this message.
     pub cursor: Cursor,
-    encoded: Arc<OnceLock<Encoded>>,
+    encoded: OnceLock<Encoded>,
+}
+
+impl Deref for Delivery {
+    type Target = Delivered;
+
+    fn deref(&self) -> &Delivered {
+        &self.0
+    }
 }
 
 /// A delivery as JSON.
@@ -70,7 +86,7 @@ const BEFORE_CURSOR: &str = ",\"cursor\":";
 impl Delivery {
     /// A message and the place behind it.
     pub fn new(message: Arc<Message>, cursor: Cursor) -> Self {
-        Delivery { message, cursor, encoded: Arc::default() }
+        Delivery(Arc::new(Delivered { message, cursor, encoded: OnceLock::new() }))
     }
 
     /// The compact JSON of the message.

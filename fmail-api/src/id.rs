@@ -111,14 +111,34 @@ impl MessageId {
     }
 }
 
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl MessageId {
+    /// The text form. Every message is named by it several times over, so its digits are not left to the formatter.
+    fn text(self) -> [u8; 20] {
         let seconds = (self.0 / TICKS_PER_SECOND) as i64;
         let (year, month, day) = civil_from_days(seconds / 86_400);
         let clock = seconds % 86_400;
-        let (hour, minute, second) = (clock / 3_600, clock / 60 % 60, clock % 60);
-        let tick = self.0 % TICKS_PER_SECOND;
-        write!(f, "{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}-{tick:04}")
+        let mut text = *b"00000000-000000-0000";
+        let mut put = |end: usize, digits: usize, number: i64| {
+            let mut rest = number;
+            for byte in text[end - digits..end].iter_mut().rev() {
+                *byte = b'0' + (rest % 10) as u8;
+                rest /= 10;
+            }
+        };
+        put(4, 4, year);
+        put(6, 2, month);
+        put(8, 2, day);
+        put(11, 2, clock / 3_600);
+        put(13, 2, clock / 60 % 60);
+        put(15, 2, clock % 60);
+        put(20, 4, (self.0 % TICKS_PER_SECOND) as i64);
+        text
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(str::from_utf8(&self.text()).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -171,7 +191,7 @@ impl FromStr for MessageId {
 
 impl Serialize for MessageId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(str::from_utf8(&self.text()).map_err(serde::ser::Error::custom)?)
     }
 }
 

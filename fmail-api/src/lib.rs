@@ -45,7 +45,7 @@ mod transport;
 pub mod verbs;
 
 pub use error::{Error, ErrorKind, Result};
-pub use event::{Cursor, Delivery, Event, EventStream, MessageStream, Notice, NoticeKind, Reporter};
+pub use event::{Cursor, Delivered, Delivery, Event, EventStream, MessageStream, Notice, NoticeKind, Reporter};
 pub use exchange::{
     Compared, Digest, DigestRequest, FetchRequest, Fingerprint, Held, ImportManyRequest, ImportRequest, Node, NodeId,
     Place, RECORD_BUCKETS, REPLY_HASH, REPLY_ORIGIN, Records, RecordsRequest, SharedKey, SharedRecord, Stretch,

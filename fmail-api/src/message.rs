@@ -1,5 +1,7 @@
 //! The message: SPEC.md's JSON, on disk and on the wire alike.
 
+use std::io;
+
 use serde::{Deserialize, Serialize, de, ser::SerializeMap};
 use serde_json::{Map, Value};
 
@@ -179,6 +181,13 @@ impl Message {
         serde_json::to_string(self).unwrap_or_default()
     }
 
+    /// How many bytes [`to_line`](Message::to_line) has. Asked of every message, so the line is not made for it.
+    pub fn line_length(&self) -> usize {
+        let mut length = Length(0);
+        // Counting does not fail, and what cannot be written has no line either.
+        serde_json::to_writer(&mut length, self).map_or(0, |()| length.0)
+    }
+
     /// Whether `agent` may read the message: anyone reads a topic, a direct message its sender and its recipients.
     pub fn readable_by(&self, agent: &AgentName) -> bool {
         self.from == *agent || self.targets().iter().any(|target| target.agent().is_none_or(|name| name == agent))
@@ -274,6 +283,20 @@ struct Fields<'a> {
     key: Option<&'a String>,
     origin_id: Option<&'a MessageId>,
     extra: &'a Map<String, Value>,
+}
+
+/// Counts what is written.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The fields of a message or a draft, with what only a message has.
@@ -424,6 +447,14 @@ mod tests {
         });
         let message: Message = serde_json::from_value(text.clone()).unwrap();
         assert_eq!(serde_json::to_value(&message).unwrap(), text);
+    }
+
+    #[test]
+    fn the_length_of_a_line_is_known_without_it() {
+        for body in [json!("plain"), json!("\"quoted\"\n\u{1}é"), json!({"n": [1.50, null, true]})] {
+            let message = Message { body, subject: Some("s".into()), ..message() };
+            assert_eq!(message.line_length(), message.to_line().len());
+        }
     }
 
     #[test]

@@ -365,7 +365,7 @@ pub fn check_size(message: &Message, limit: usize) -> Result<usize> {
         return Err(Error::invalid(format!("the message has {places} recipients, at most {MAX_PLACES} are allowed"))
             .help("send it to a topic, or in several messages"));
     }
-    let size = message.to_line().len();
+    let size = message.line_length();
     if size <= limit {
         return Ok(size);
     }

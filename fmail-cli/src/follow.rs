@@ -115,7 +115,7 @@ impl Follow<'_> {
             Event::Message(delivery) => {
                 output.line(&render::message(&delivery.message, self.style, now()))?;
                 output.flush()?;
-                Ok(Some(delivery.message))
+                Ok(Some(delivery.message.clone()))
             }
             Event::Nudge(nudge) => {
                 output.line(&render::nudge(&nudge, self.style))?;

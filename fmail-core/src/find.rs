@@ -63,7 +63,7 @@ impl Operations {
         while let Some(event) = messages.next().await {
             let Event::Message(delivery) = event? else { continue };
             if context.may_read(&delivery.message) {
-                found.push(delivery.message);
+                found.push(delivery.message.clone());
             }
             if found.len() > SHOWN {
                 break;

@@ -73,7 +73,7 @@ async fn gathered(mut events: EventStream) -> Result<Vec<Arc<Message>>> {
     let mut found = Vec::new();
     while let Some(event) = events.next().await {
         if let Event::Message(delivery) = event? {
-            found.push(delivery.message);
+            found.push(delivery.message.clone());
         }
     }
     Ok(found)

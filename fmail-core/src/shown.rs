@@ -46,7 +46,8 @@ impl Stream for Shown {
         if self.under_way.is_none() {
             let event = ready!(self.events.poll_next_unpin(task));
             let translated = match event {
-                Some(Ok(Event::Message(Delivery { message, cursor, .. }))) if !is_shown_as_it_is(&message) => {
+                Some(Ok(Event::Message(delivery))) if !is_shown_as_it_is(&delivery.message) => {
+                    let (message, cursor) = (delivery.message.clone(), delivery.cursor.clone());
                     self.translated(message, |message| Event::Message(Delivery::new(message, cursor)))
                 }
                 Some(Ok(Event::Mail(mail))) if !is_shown_as_it_is(&mail.message) => {

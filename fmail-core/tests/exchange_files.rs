@@ -47,7 +47,7 @@ fn fetch(operations: &Operations) -> Vec<Arc<Message>> {
     let all = FetchRequest { stretches: vec![Stretch::default()], ..FetchRequest::default() };
     let reply = block_on(operations.call(&Context::local("peer".parse().unwrap()), Request::Fetch(all))).unwrap();
     let messages = block_on_stream(reply.events.unwrap()).filter_map(|event| match event.unwrap() {
-        Event::Message(delivery) => Some(delivery.message),
+        Event::Message(delivery) => Some(delivery.message.clone()),
         _ => None,
     });
     messages.collect()

@@ -183,7 +183,7 @@ impl Exchange {
         while let Some(event) = scan.messages.next().await {
             if let Event::Message(delivery) = event? {
                 self.note_awaited(&delivery.message);
-                self.known().take_in(&delivery.message, delivery.cursor);
+                self.known().take_in(&delivery.message, delivery.cursor.clone());
             }
         }
         self.known().cursor = Some(scan.cursor);
@@ -211,7 +211,7 @@ impl Exchange {
         while let Some(event) = scan.messages.next().await {
             if let Event::Message(delivery) = event? {
                 self.note_awaited(&delivery.message);
-                anew.take_in(&delivery.message, delivery.cursor);
+                anew.take_in(&delivery.message, delivery.cursor.clone());
             }
         }
         anew.cursor = Some(scan.cursor);
@@ -276,7 +276,7 @@ impl Exchange {
         let mut events = self.store.scan(Query { ids: [id].into(), ..Query::default() }).await?.messages;
         while let Some(event) = events.next().await {
             if let Event::Message(delivery) = event? {
-                found.push(delivery.message);
+                found.push(delivery.message.clone());
             }
         }
         Ok(found)

@@ -278,7 +278,7 @@ impl Stream for Watching {
             match this.events.poll_next_unpin(context) {
                 Poll::Ready(Some(Ok(Event::Message(delivery)))) if !this.rest.accepts(&delivery.message) => {
                     this.over += 1;
-                    this.cursor = Some(delivery.cursor);
+                    this.cursor = Some(delivery.cursor.clone());
                 }
                 Poll::Ready(event) => {
                     // An event of the store's own says where it is, or does not matter for that.

@@ -124,7 +124,7 @@ fn remove(store: &LogStore, ids: &[MessageId]) {
 fn next_message(watch: &mut EventStream) -> Arc<Message> {
     loop {
         if let Event::Message(delivery) = block_on(watch.next()).unwrap().unwrap() {
-            return delivery.message;
+            return delivery.message.clone();
         }
     }
 }

@@ -95,7 +95,7 @@ impl<'a> Mailbox<'a> {
         let mut events = self.store.scan(Query { ids, ..self.query() }).await?.messages;
         while let Some(event) = events.next().await {
             if let Event::Message(delivery) = event? {
-                found.push(delivery.message);
+                found.push(delivery.message.clone());
             }
         }
         Ok(found)

@@ -44,7 +44,7 @@ impl Script {
         let mut found = Vec::new();
         for event in events {
             if let Event::Message(delivery) = event? {
-                found.push(self.mail(agent, delivery.message));
+                found.push(self.mail(agent, delivery.message.clone()));
             }
         }
         Ok(found)

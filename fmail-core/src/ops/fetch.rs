@@ -100,7 +100,7 @@ impl Fetching {
         while let Some(event) = events.next().await {
             if let Event::Message(delivery) = event? {
                 bytes += delivery.line().len();
-                found.insert(Place::of(&delivery.message), delivery.message);
+                found.insert(Place::of(&delivery.message), delivery.message.clone());
             }
         }
         self.batch = match bytes {

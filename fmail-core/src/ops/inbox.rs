@@ -100,7 +100,7 @@ impl Operations {
         let messages = self.store.scan(query).await?.messages;
         let with_state = move |event| match event {
             Ok(Event::Message(delivery)) => {
-                let message = delivery.message;
+                let message = delivery.message.clone();
                 let state = states.remove(&message.id).unwrap_or_default();
                 let standing = Some(state.standing(message.expires, now));
                 Ok(Event::Mail(Box::new(Mail { message, state, standing })))

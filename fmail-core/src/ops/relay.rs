@@ -39,7 +39,7 @@ impl Operations {
                 Some(origin.map(|origin| match Arc::ptr_eq(&origin, &delivery.message) {
                     // As it is stored, with the text that others may have made of it already.
                     true => Event::Message(delivery),
-                    false => Event::Message(Delivery::new(origin, delivery.cursor)),
+                    false => Event::Message(Delivery::new(origin, delivery.cursor.clone())),
                 }))
             }
         });

@@ -52,7 +52,7 @@ impl Operations {
         let caller = context.clone();
         let events = events.filter_map(move |event| {
             let event = match event {
-                Ok(Event::Message(delivery)) => with_state(&caller, delivery.message, &mut states, now).map(Ok),
+                Ok(Event::Message(delivery)) => with_state(&caller, delivery.message.clone(), &mut states, now).map(Ok),
                 other => Some(other),
             };
             async move { event }
@@ -149,7 +149,7 @@ impl Operations {
         let mut events = self.store.scan(Query { since: Some(since), ..Query::default() }).await?.messages;
         while let Some(event) = events.next().await {
             let Event::Message(delivery) = event? else { continue };
-            let message = delivery.message;
+            let message = delivery.message.clone();
             if !readable(&message) {
                 hidden.insert(message.id);
             }
@@ -205,7 +205,7 @@ impl Operations {
         let mut events = self.store.scan(Query { thread: Some(thread.into()), ..Query::default() }).await?.messages;
         while let Some(event) = events.next().await {
             if let Event::Message(delivery) = event? {
-                found.push(delivery.message);
+                found.push(delivery.message.clone());
             }
         }
         Ok(found)

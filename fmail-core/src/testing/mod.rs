@@ -103,7 +103,7 @@ impl Project {
 pub(crate) fn take(reply: Reply, count: usize) -> Vec<Arc<Message>> {
     let messages = reply.events.unwrap().filter_map(|event| async {
         match event.unwrap() {
-            Event::Message(delivery) => Some(delivery.message),
+            Event::Message(delivery) => Some(delivery.message.clone()),
             _ => None,
         }
     });

@@ -263,7 +263,7 @@ fn a_watch_delivers_each_message_once_whoever_sends_it() {
     let options = ExecOptions { data_dir: elsewhere.directory.path().into(), ..bench.options(bench.gc()) };
     send(&*open(options), "carol", "bob", "from elsewhere").unwrap();
     assert_eq!(next(&mut events).message.body, "from elsewhere");
-    let mut resumed = block_on(store.watch(Query::visible(agent("bob")), delivery.cursor)).unwrap();
+    let mut resumed = block_on(store.watch(Query::visible(agent("bob")), delivery.cursor.clone())).unwrap();
     assert_eq!(next(&mut resumed).message.body, "from elsewhere");
 }
 

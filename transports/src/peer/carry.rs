@@ -140,7 +140,7 @@ impl Session {
             _ => Vec::new(),
         };
         let (places, messages): (Vec<Place>, Vec<_>) =
-            part.into_iter().map(|(place, delivery)| (place, delivery.message)).unzip();
+            part.into_iter().map(|(place, delivery)| (place, delivery.message.clone())).unzip();
         let from = self.end(way.origin()).run;
         let verdicts = self.end(way.destination()).import_all(messages, Some(from)).await;
         for (place, verdict) in places.into_iter().zip(verdicts) {

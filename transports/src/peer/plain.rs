@@ -134,7 +134,7 @@ pub async fn take_in(
 async fn import(here: &End, messages: Vec<Delivery>, state: &LinkState) -> Result<()> {
     for part in parts(messages, |delivery| delivery.line().len()) {
         let ids: Vec<MessageId> = part.iter().map(|delivery| delivery.message.id).collect();
-        let messages = part.into_iter().map(|delivery| delivery.message).collect();
+        let messages = part.into_iter().map(|delivery| delivery.message.clone()).collect();
         for (id, verdict) in ids.into_iter().zip(here.import_all(messages, None).await) {
             settled(id, verdict, state)?;
         }

@@ -5,19 +5,19 @@ use std::fmt;
 use fmail_api::{Error, Result};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::fields::{missing, unusable};
 
 /// What the fields say together. An error names its field, which serde alone would not do; `null` counts as absent,
 /// except as a `body`. Unknown fields are ignored.
-pub fn decode<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T> {
+pub fn decode<T: DeserializeOwned>(fields: Vec<(String, Value)>) -> Result<T> {
     let fields = NamedFields { rest: fields.into_iter(), current: None };
     T::deserialize(MapAccessDeserializer::new(fields)).map_err(|FieldError(error)| error)
 }
 
 struct NamedFields {
-    rest: serde_json::map::IntoIter,
+    rest: std::vec::IntoIter<(String, Value)>,
     current: Option<(String, Value)>,
 }
 

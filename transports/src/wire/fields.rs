@@ -3,8 +3,8 @@
 use std::fmt;
 
 use fmail_api::{AgentName, Error, ErrorKind, MessageId, Priority, Result, Since, Target, Timestamp};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::decode::decode;
@@ -36,18 +36,28 @@ impl TextRule {
     }
 }
 
-/// What is left of a request's object.
-pub struct Fields(pub Map<String, Value>);
+/// What is left of a request's object: a list. A request has a few fields, and to hash their names would cost more than to
+/// look through them.
+pub struct Fields(Vec<(String, Value)>);
+
+/// From so many fields on, finding out which are there twice is left to a map.
+const MANY: usize = 32;
 
 impl Fields {
+    /// The fields of this line; nothing when it is not a JSON object.
+    pub fn of(text: &str) -> Option<Fields> {
+        serde_json::from_str(text).ok()
+    }
+
     /// A field as it stands; `null` counts.
     pub fn raw(&mut self, name: &str) -> Option<Value> {
-        self.0.remove(name)
+        let place = self.0.iter().position(|(found, _)| found == name)?;
+        Some(self.0.swap_remove(place).1)
     }
 
     /// A field of this type; `null` counts as absent.
     pub fn optional<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>> {
-        match self.0.remove(name) {
+        match self.raw(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => serde_json::from_value(value).map(Some).map_err(|error| unusable(name, &error)),
         }
@@ -146,12 +156,13 @@ impl Fields {
 
     /// Whether the field is there.
     pub fn has(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|value| !value.is_null())
+        self.0.iter().any(|(found, value)| found == name && !value.is_null())
     }
 
     /// The same fields, this one of them replaced.
     pub fn with(mut self, name: &str, value: impl Serialize) -> Self {
-        self.0.insert(name.into(), json!(value));
+        self.raw(name);
+        self.0.push((name.into(), json!(value)));
         self
     }
 
@@ -175,6 +186,42 @@ impl Fields {
     /// What is left, read as one type.
     pub fn decode<T: DeserializeOwned>(self) -> Result<T> {
         decode(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EachField)
+    }
+}
+
+/// Takes the fields as they come. Of a name that comes twice the later field counts, as in any object.
+struct EachField;
+
+impl<'de> Visitor<'de> for EachField {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+        let mut fields: Vec<(String, Value)> = Vec::with_capacity(8);
+        while let Some(name) = map.next_key::<String>()? {
+            let value = map.next_value()?;
+            match fields.iter_mut().find(|(found, _)| *found == name) {
+                Some((_, earlier)) => *earlier = value,
+                None => fields.push((name, value)),
+            }
+            if fields.len() == MANY {
+                let mut all: Map<String, Value> = fields.into_iter().collect();
+                while let Some((name, value)) = map.next_entry()? {
+                    all.insert(name, value);
+                }
+                return Ok(Fields(all.into_iter().collect()));
+            }
+        }
+        Ok(Fields(fields))
     }
 }
 

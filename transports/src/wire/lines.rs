@@ -2,6 +2,7 @@
 
 use std::io;
 
+use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// How much is read at a time.
@@ -78,7 +79,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// A line that is here already.
     pub fn buffered(&mut self) -> Option<Line> {
         loop {
-            let end = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
+            let end = memchr(b'\n', &self.buffer[self.searched..]);
             let Some(end) = end.map(|place| self.searched + place) else {
                 self.searched = self.buffer.len();
                 if self.skipping {
@@ -99,8 +100,15 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Takes the first `count` bytes. A large buffer is given away with its line, so that an idle peer costs little.
+    /// Takes the first `count` bytes. A large buffer is given away with its line, so that an idle peer costs little; one of the
+    /// usual size stays for the next line.
     fn take(&mut self, count: usize) -> Vec<u8> {
+        if self.buffer.capacity() <= 2 * CHUNK {
+            self.searched = 0;
+            let line = self.buffer[..count].to_vec();
+            self.buffer.drain(..count);
+            return line;
+        }
         let rest = self.buffer.split_off(count);
         self.searched = 0;
         std::mem::replace(&mut self.buffer, rest)

@@ -73,8 +73,10 @@ pub fn parse(line: &[u8]) -> Incoming {
 fn object(line: &[u8]) -> Result<Fields> {
     let text = std::str::from_utf8(line)
         .map_err(|error| Error::invalid(format!("the line is not UTF-8: byte {} is wrong", error.valid_up_to())))?;
-    match serde_json::from_str(text) {
-        Ok(Value::Object(fields)) => Ok(Fields(fields)),
+    if let Some(fields) = Fields::of(text) {
+        return Ok(fields);
+    }
+    match serde_json::from_str::<Value>(text) {
         Ok(_) => Err(Error::invalid("the line is not a JSON object")),
         Err(error) => Err(Error::invalid(format!("the line is not a JSON object: {error}"))),
     }
@@ -257,6 +259,19 @@ mod tests {
         let error = parse(line.as_bytes()).call.unwrap_err();
         assert_eq!(error.kind().code(), code, "{line}: {error}");
         error
+    }
+
+    #[test]
+    fn of_a_name_that_comes_twice_the_later_field_counts_in_short_lines_and_in_long_ones() {
+        for others in [0, 30, 31, 32, 33, 5_000] {
+            let mut line = String::from(r#"{"cmd":"topics","agent":"first","cmd":"send","to":"task""#);
+            (0..others).for_each(|number| line.push_str(&format!(r#","other-{number}":{number}"#)));
+            line.push_str(r#","agent":"second","body":"early","body":"late","other-1":null}"#);
+            let call = parse(line.as_bytes()).call.unwrap();
+            assert_eq!(call.agent.as_str(), "second", "{others} others");
+            let Request::Send(send) = call.request else { panic!("{others} others: {:?}", call.request) };
+            assert_eq!(send.body, "late", "{others} others");
+        }
     }
 
     #[test]

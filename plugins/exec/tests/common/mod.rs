@@ -118,7 +118,7 @@ pub fn bodies(mail: &[Mail]) -> Vec<&str> {
 pub fn scan(store: &dyn Store, query: Query) -> Result<Vec<Arc<fmail_api::Message>>> {
     let events: Vec<Result<Event>> = block_on(async { Ok(store.scan(query).await?.messages.collect().await) })?;
     let message = |event: Result<Event>| match event {
-        Ok(Event::Message(delivery)) => Some(Ok(delivery.message)),
+        Ok(Event::Message(delivery)) => Some(Ok(delivery.message.clone())),
         Ok(_) => None,
         Err(error) => Some(Err(error)),
     };

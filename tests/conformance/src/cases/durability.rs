@@ -51,7 +51,7 @@ fn survive(bench: &Bench, work: Work) -> Verdict {
         let deliveries = scan(&*store, Query::default())?.deliveries;
         let found = deliveries.len();
         let stored: BTreeMap<MessageId, _> =
-            deliveries.into_iter().map(|found| (found.message.id, found.message)).collect();
+            deliveries.into_iter().map(|found| (found.message.id, found.message.clone())).collect();
         ensure_eq!(found, stored.len(), "messages that a scan delivers, and ids among them");
         for (number, id) in &answered {
             let message = stored.get(id).ok_or_else(|| Failure::new(format!("{id} was answered and is gone")))?;

@@ -66,7 +66,7 @@ fn behind_it_everywhere(bench: &Bench) -> Verdict {
     let store = bench.open()?;
     let mut all = watch(&*store, Query::default(), &end(&*store)?)?;
     append(&*store, to_many())?;
-    let cursor = next(&mut all)?.cursor;
+    let cursor = next(&mut all)?.cursor.clone();
     let places = ["@bob", "@carol", "@dave", "review"];
     for place in places {
         let rest = Query { since: Some(Since::Cursor(cursor.clone())), ..Query::target(target(place)) };

@@ -174,7 +174,7 @@ fn resumes_from_progress(bench: &Bench) -> Verdict {
             match event {
                 Event::Message(delivery) => {
                     seen.push(delivery.message.id);
-                    cursor = delivery.cursor;
+                    cursor = delivery.cursor.clone();
                 }
                 Event::Progress(progress) => cursor = progress,
                 _ => {}

@@ -29,7 +29,7 @@ impl Desk {
         let mut found = Vec::new();
         while let Some(event) = events.next().await {
             if let Event::Message(delivery) = event? {
-                found.push(self.mail(agent, delivery.message)?);
+                found.push(self.mail(agent, delivery.message.clone())?);
             }
         }
         Ok(found)

@@ -327,6 +327,30 @@ fn a_lock_that_was_deleted_locks_nobody_out_and_lets_nobody_in() {
     assert_eq!(received, sent[1..]);
 }
 
+/// A watch that joins while the last other one ends shares a thread that is about to end: it is counted first, or gets one of its own.
+#[test]
+fn a_watch_that_begins_while_the_last_one_ends_is_woken() {
+    let project = Project::in_memory();
+    let store = project.store();
+    send(&store, "task", "first");
+    let watch = || {
+        block_on(async {
+            let cursor = store.scan(Query::default()).await.unwrap().cursor;
+            store.watch(Query::default(), cursor).await.unwrap()
+        })
+    };
+    for number in 0..300 {
+        let leaving = watch();
+        let left = std::thread::spawn(move || drop(leaving));
+        let mut joining = watch();
+        left.join().unwrap();
+        let (told, heard) = std::sync::mpsc::channel();
+        std::thread::spawn(move || drop(told.send(block_on(joining.next()).is_some_and(|event| event.is_ok()))));
+        send(&store, "task", &number.to_string());
+        assert_eq!(heard.recv_timeout(Duration::from_secs(60)), Ok(true), "watch {number} was not woken");
+    }
+}
+
 #[test]
 fn a_watch_to_which_nothing_fits_is_told_where_it_is_after_a_rebuild() {
     let project = Project::in_memory();

@@ -12,15 +12,17 @@ pub fn raise_open_files() {
     }
 }
 
-/// Lets glibc have one heap for each processor, where it would have eight, and give back every large block as soon as it is free.
+/// Lets glibc have one heap for each processor and at least two, where it would have eight for each, and give back every large
+/// block as soon as it is free.
 ///
 /// A daemon has as many threads as there are requests at a time, and each heap keeps what the largest of them has once taken.
-/// Whoever has set `MALLOC_ARENA_MAX` knows better. Called before there is a second thread.
+/// Whoever has set one of the allocator's variables knows better. Called before there is a second thread.
 #[cfg(target_env = "gnu")]
 #[allow(unsafe_code)]
 pub fn bound_heaps() {
     const LARGE: libc::c_int = 256 * 1024;
-    if std::env::var_os("MALLOC_ARENA_MAX").is_some() {
+    let variables = ["GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"];
+    if variables.iter().any(|name| std::env::var_os(name).is_some()) {
         return;
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

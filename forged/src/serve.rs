@@ -118,11 +118,16 @@ async fn run(environment: &Environment, arguments: &Serve) -> Result<()> {
         }
     }
     found.close_all().await;
+    let mut unclosed = None;
     for project in &projects {
-        project.store.close().await?;
+        if let Err(error) = project.store.close().await {
+            tracing::warn!(root = %project.root.display(), %error, "a project was not closed well");
+            unclosed.get_or_insert(error);
+        }
     }
     tracing::info!("ended");
-    reason.map(drop)
+    reason?;
+    unclosed.map_or(Ok(()), Err)
 }
 
 /// Opens every project that was asked for. All or none: a daemon that serves half of what it was told to would look like

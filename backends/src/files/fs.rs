@@ -39,7 +39,7 @@ pub enum Open {
     Read,
     /// For reading and writing; it has to be there.
     ReadWrite,
-    /// For writing; it must not be there. With these permissions, whatever the umask adds or takes.
+    /// For writing; it must not be there. With these permissions, less what the umask takes.
     CreateNew(u32),
     /// For reading and writing, created with these permissions when missing.
     Create(u32),
@@ -154,7 +154,8 @@ pub trait Fs: Send + Sync {
     /// Makes everything durable that the file system of a directory holds, of other programs too.
     fn sync_all(&self, dir: &Dir) -> io::Result<()>;
     /// Creates a file without a name on the file system of a directory, for writing, with these permissions. It is gone with its
-    /// last handle unless it is given a name. Not every file system can do that.
+    /// last handle unless it is given a name. Not every file system can do that. Who watches the directory is told of it
+    /// when it is closed, under a name that does not exist.
     fn create_unnamed(&self, at: &Dir, mode: u32) -> io::Result<File>;
     /// Gives a file that was created without a name its first or a further one; an existing name is an error.
     fn name(&self, file: &File, to: &Dir, new: &str) -> io::Result<()>;
@@ -359,13 +360,23 @@ impl Fs for RealFs {
 
     fn boot(&self) -> [u8; 16] {
         let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let digits: Vec<u8> = text.bytes().filter_map(|byte| (byte as char).to_digit(16)).map(|d| d as u8).collect();
-        let mut boot = [0; 16];
-        for (byte, pair) in boot.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = pair[0] << 4 | pair[1];
-        }
-        boot
+        boot_from(&text)
     }
+}
+
+/// The start of the machine with this id. One that does not say which it is may be another one every time.
+fn boot_from(text: &str) -> [u8; 16] {
+    let digits: Vec<u8> = text.bytes().filter_map(|byte| (byte as char).to_digit(16)).map(|d| d as u8).collect();
+    let mut boot = [0; 16];
+    if digits.len() != 2 * boot.len() {
+        // Without random bytes either, nothing here could be written: an index needs them for its name.
+        let _ = rustix::rand::getrandom(&mut boot, rustix::rand::GetRandomFlags::empty());
+        return boot;
+    }
+    for (byte, pair) in boot.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = pair[0] << 4 | pair[1];
+    }
+    boot
 }
 
 fn name_by_path(file: &File, to: &Dir, new: &str) -> io::Result<()> {
@@ -482,6 +493,15 @@ pub fn ensure_dir(fs: &dyn Fs, at: &Dir, name: &str, mode: u32) -> io::Result<Di
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_of_the_machine_that_has_no_id_is_taken_for_no_other() {
+        let known = "0f6b1c0e-9d9e-4e0c-8f5e-0123456789ab\n";
+        assert_eq!(boot_from(known)[..4], [0x0f, 0x6b, 0x1c, 0x0e]);
+        assert_eq!(boot_from(known), boot_from(known));
+        assert_ne!(boot_from(""), boot_from(""));
+        assert_ne!(boot_from("none"), [0; 16]);
+    }
 
     #[test]
     fn a_file_without_a_name_gets_as_many_as_it_is_given_either_way() {

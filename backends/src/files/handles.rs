@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use super::fs::{Dir, Identity, Kind, Stat};
 use super::index::Index;
@@ -26,8 +26,8 @@ pub struct Handles {
     pub index: Mutex<Option<Arc<Index>>>,
     /// `project.json` as it was when it was last found good.
     pub project: Mutex<Option<Stat>>,
-    /// Whether files can be named after they were written.
-    pub names_later: OnceLock<bool>,
+    /// Whether files can be named after they were written, once that was tried on the file system that is open.
+    pub names_later: Mutex<Option<bool>>,
 }
 
 impl Session {

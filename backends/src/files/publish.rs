@@ -5,13 +5,15 @@
 //! is free, so that many writers share one commit of the file system. The answer waits for that.
 //!
 //! In a daemon the texts go through the [`journal`](super::journal): they are durable there, and neither the files nor the
-//! directories are synced on the way to the answer.
+//! directories are synced on the way to the answer. There a file is written without a name, where the file system can do that,
+//! and gets its first one in its mailbox; what a dead daemon left of a group is found by the journal's records.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 
 use fmail_api::{Error, ErrorKind, Message, MessageId, Result, TICKS_PER_SECOND, Target};
+use rustix::io::Errno;
 
 use super::crew::{Crew, Unsynced};
 use super::fs::{Dir, Fs, Open, ensure_dir, failure};
@@ -19,7 +21,7 @@ use super::head::arrival_of;
 use super::index::{Changes, Row};
 use super::journal::Run;
 use super::reader::{unusable, unusable_dir};
-use super::session::Session;
+use super::session::{Session, relock};
 use super::{Durability, SETTLED_AFTER, layout};
 
 /// Ids may run this far ahead of the clock before writers have to wait.
@@ -252,18 +254,22 @@ impl Session {
     }
 
     /// Whether files can be written first and named later here. Tried once: file systems differ, and so do kernels in what they let
-    /// other users than root do.
+    /// other users than root do. What fails for another reason, or with the mark of a new mailbox in its way, is tried again
+    /// with the next group.
     fn names_files_later(&self, temporary: &Dir) -> bool {
-        if let Some(known) = self.handles.names_later.get() {
-            return *known;
+        let known = *relock(&self.handles.names_later);
+        if let Some(known) = known {
+            return known;
         }
         let (fs, name) = (self.fs(), layout::unfinished_name(0));
         let named = fs.create_unnamed(temporary, 0o600).and_then(|file| fs.name(&file, temporary, &name));
-        match named.and_then(|()| fs.unlink(temporary, &name)) {
-            // The mark of a new mailbox is in the way.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-            tried => *self.handles.names_later.get_or_init(|| tried.is_ok()),
-        }
+        let can = match named.and_then(|()| fs.unlink(temporary, &name)) {
+            Ok(()) => true,
+            Err(error) if is_inability(&error) => false,
+            Err(_) => return false,
+        };
+        *relock(&self.handles.names_later) = Some(can);
+        can
     }
 
     /// Makes the names in these directories durable, and says of each what kept it from that.
@@ -302,15 +308,26 @@ impl Publication<'_, '_> {
             if !one.is_well() {
                 continue;
             }
-            let created = match one.places.first() {
-                Some(place) if unnamed => self.session.fs().create_unnamed(&self.places[*place].dir, one.mode),
-                _ => self.create_temporary(number),
-            };
+            let created = if unnamed { self.create_unnamed(one.mode) } else { None };
+            let created = created.unwrap_or_else(|| self.create_temporary(number));
             let (fs, one) = (self.session.fs(), &mut self.messages[number]);
             match created.and_then(|file| fs.write_at(&file, one.text.as_bytes(), 0).map(|()| file)) {
                 Ok(file) => one.file = Some(file),
                 Err(error) => one.fail(unstored(&error)),
             }
+        }
+    }
+
+    /// Creates a file without a name, where that can be done. It belongs to the directory of temporaries until it is named: the
+    /// kernel tells whoever watches a directory of such files too.
+    fn create_unnamed(&self, mode: u32) -> Option<io::Result<File>> {
+        match self.session.fs().create_unnamed(&self.temporary, mode) {
+            // Another file system is in place of the one that was tried.
+            Err(error) if is_inability(&error) => {
+                *relock(&self.session.handles.names_later) = None;
+                None
+            }
+            created => Some(created),
         }
     }
 
@@ -335,10 +352,12 @@ impl Publication<'_, '_> {
                 other => other,
             };
             match named {
-                Ok(()) => one.temporary = Some(name),
+                Ok(()) => {
+                    one.temporary = Some(name);
+                    self.created += 1;
+                }
                 Err(error) => one.fail(unstored(&error)),
             }
-            self.created += 1;
         }
     }
 
@@ -411,6 +430,16 @@ impl Publication<'_, '_> {
                 let taken = fs.stat(&self.places[one.places[one.linked]].dir, &name).is_ok();
                 one.outcome = Some(if taken { Outcome::Taken } else { Outcome::Failed(unstored(&error)) });
                 unlink_all(fs, one, &self.places);
+            }
+            // One that could not be taken back is settled by the next holder of the lock, who looks for temporaries.
+            if let (Some(file), None, 1..) = (&one.file, &one.temporary, one.linked)
+                && !one.is_well()
+            {
+                let unfinished = layout::unfinished_name(self.created);
+                if fs.name(file, &self.temporary, &unfinished).is_ok() {
+                    one.temporary = Some(unfinished);
+                    self.created += 1;
+                }
             }
             one.file = None;
         }
@@ -513,6 +542,13 @@ pub fn create(fs: &dyn Fs, temporary: &Dir, name: &str, mode: u32) -> io::Result
         }
         other => other,
     }
+}
+
+/// Whether an error says that files cannot be made without a name here, or not be named later: by this file system, by this
+/// kernel, or for this user. Anything else may pass.
+fn is_inability(error: &io::Error) -> bool {
+    let cannot = [Errno::OPNOTSUPP, Errno::ISDIR, Errno::INVAL, Errno::NOSYS, Errno::PERM];
+    error.raw_os_error().is_some_and(|code| cannot.contains(&Errno::from_raw_os_error(code)))
 }
 
 fn is_empty(fs: &dyn Fs, dir: &Dir) -> bool {

@@ -23,7 +23,8 @@ impl Session {
             return Ok(());
         }
         self.settle_journal(top, writing)?;
-        let Ok(temporary) = self.open_again("", top, layout::TEMPORARY) else { return Ok(()) };
+        let opened = if_there(self.open_again("", top, layout::TEMPORARY));
+        let Some(temporary) = opened.map_err(|error| unusable(layout::TEMPORARY, &error))? else { return Ok(()) };
         let first = layout::unfinished_name(0);
         match self.fs().stat(&temporary, &first) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !writing.rebuilt => return Ok(()),
@@ -53,7 +54,8 @@ impl Session {
     /// Gives messages that were left in some of their mailboxes their other names too. This comes before a rebuild, which
     /// would otherwise take the later names for other messages.
     pub fn complete_names(&self, top: &Dir) -> Result<()> {
-        let Ok(temporary) = self.fs().open_dir(top, layout::TEMPORARY) else { return Ok(()) };
+        let opened = if_there(self.fs().open_dir(top, layout::TEMPORARY));
+        let Some(temporary) = opened.map_err(|error| unusable(layout::TEMPORARY, &error))? else { return Ok(()) };
         let (_, left) = self.left(&temporary)?;
         left.iter().try_for_each(|one| self.link_missing(top, &temporary, one).map(drop))
     }

@@ -130,9 +130,7 @@ impl Session {
         } else {
             position = Position::START;
         }
-        let hub = self.join_hub()?;
-        let id = hub.next.fetch_add(1, Ordering::Relaxed);
-        relock(&hub.wakers).insert(id, None);
+        let (hub, id) = self.join_hub()?;
         Ok(Box::pin(Watch {
             session: self.clone(),
             hub,
@@ -151,11 +149,19 @@ impl Session {
         }))
     }
 
-    fn join_hub(self: &Arc<Self>) -> Result<Arc<Hub>> {
+    /// Becomes one of a hub's watches. It is counted before another one's end can find the hub without any and stop it.
+    fn join_hub(self: &Arc<Self>) -> Result<(Arc<Hub>, u64)> {
         let mut hub = relock(&self.hub);
-        if let Some(hub) = hub.as_ref() {
-            return Ok(hub.clone());
-        }
+        let joined = match hub.as_ref() {
+            Some(hub) => hub.clone(),
+            None => hub.insert(self.start_hub()?).clone(),
+        };
+        let id = joined.next.fetch_add(1, Ordering::Relaxed);
+        relock(&joined.wakers).insert(id, None);
+        Ok((joined, id))
+    }
+
+    fn start_hub(self: &Arc<Self>) -> Result<Arc<Hub>> {
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| fmail_api::Error::io("no event descriptor for watching", &error.into()))?;
         let new = Arc::new(Hub {
@@ -166,7 +172,6 @@ impl Session {
             fresh: Mutex::default(),
         });
         hub::start(self.clone(), new.clone())?;
-        *hub = Some(new.clone());
         Ok(new)
     }
 }

@@ -37,6 +37,10 @@ pub enum Fault {
     None,
     /// The operation with this number fails, before it does anything.
     Fail(usize, i32),
+    /// Of the operations of each of these names the one with this number fails.
+    FailEach(&'static [(&'static str, usize)], i32),
+    /// The process ends in front of the first operation of this name.
+    StopBefore(&'static str),
     /// The operation with this number fails; a write has by then written half of its bytes.
     Tear(usize, i32),
     /// The process ends in front of the operation with this number: nothing is done from there on.
@@ -55,12 +59,21 @@ pub struct FaultFs {
     fault: Mutex<Fault>,
     steps: Mutex<Vec<Step>>,
     meanwhile: Mutex<Option<Meanwhile>>,
+    /// How often the disk could not take what was written, and how much of that each directory's handle was told or need not be.
+    unwritten: Mutex<(u64, BTreeMap<String, u64>)>,
 }
 
 impl FaultFs {
     /// A file system with this fault.
     pub fn new(fault: Fault) -> Arc<Self> {
-        Arc::new(FaultFs { fault: Mutex::new(fault), steps: Mutex::default(), meanwhile: Mutex::default() })
+        let (steps, meanwhile, unwritten) = Default::default();
+        Arc::new(FaultFs { fault: Mutex::new(fault), steps, meanwhile, unwritten })
+    }
+
+    /// The disk does not take what was written, and somebody else's sync is told of it: Linux tells it then to each handle that was
+    /// open at that time, with its next sync of everything, and to no later one.
+    pub fn lose_what_was_written(&self) {
+        self.unwritten.lock().unwrap().0 += 1;
     }
 
     /// From now on this fault, counted from the next operation.
@@ -83,7 +96,10 @@ impl FaultFs {
     fn enter(&self, operation: &'static str, name: &str, inode: u64) -> Option<(io::Error, bool)> {
         let mut steps = self.steps.lock().unwrap();
         let number = steps.len();
+        let of_this_name = steps.iter().filter(|step| step.operation == operation).count();
         steps.push(Step { operation, name: name.into(), inode, other: 0 });
+        let has_been = |operation| steps.iter().any(|step| step.operation == operation);
+        let stopped = matches!(*self.fault.lock().unwrap(), Fault::StopBefore(operation) if has_been(operation));
         drop(steps);
         let due = self.meanwhile.lock().unwrap().take_if(|(at, _)| *at == number);
         if let Some((_, act)) = due {
@@ -96,6 +112,8 @@ impl FaultFs {
             // A panic without the message that would drown the test's own.
             Fault::Panic(at) if at == number => std::panic::resume_unwind(Box::new("as the test wants it")),
             Fault::Fail(at, errno) if at == number => Some((error(errno), false)),
+            Fault::FailEach(each, errno) if each.contains(&(operation, of_this_name)) => Some((error(errno), false)),
+            Fault::StopBefore(_) if stopped => Some((error(EIO), false)),
             Fault::Tear(at, errno) if at == number => Some((error(errno), true)),
             Fault::Stop(at) if at <= number => Some((error(EIO), false)),
             Fault::StopWithin(at) if at <= number => Some((error(EIO), at == number)),
@@ -146,7 +164,11 @@ fn file_inode(file: &File) -> u64 {
 
 impl Fs for FaultFs {
     fn open_top(&self, path: &Path, name: &str) -> io::Result<Dir> {
-        self.run("open_top", name, 0, || RealFs.open_top(path, name))
+        let dir = self.run("open_top", name, 0, || RealFs.open_top(path, name))?;
+        let mut unwritten = self.unwritten.lock().unwrap();
+        let now = unwritten.0;
+        unwritten.1.insert(dir.proc_path(), now);
+        Ok(dir)
     }
 
     fn make_top(&self, path: &Path, name: &str) -> io::Result<()> {
@@ -258,7 +280,14 @@ impl Fs for FaultFs {
     }
 
     fn sync_all(&self, dir: &Dir) -> io::Result<()> {
-        self.run("sync_all", "", dir_inode(dir), || RealFs.sync_all(dir))
+        self.run("sync_all", "", dir_inode(dir), || {
+            let mut unwritten = self.unwritten.lock().unwrap();
+            let now = unwritten.0;
+            if unwritten.1.insert(dir.proc_path(), now).is_some_and(|told| told < now) {
+                return Err(io::Error::from_raw_os_error(EIO));
+            }
+            RealFs.sync_all(dir)
+        })
     }
 
     fn unlink(&self, at: &Dir, name: &str) -> io::Result<()> {

@@ -56,7 +56,21 @@ impl Session {
             return self.write_anew(top, journal, header, until);
         }
         let what = self.not_safe(top, journal, header, until)?;
-        self.make_safe(top, journal, header, what)
+        self.make_safe(top, journal, what)
+    }
+
+    /// Makes safe what was just restored from the journal. The caller holds the lock, and this header is the journal's.
+    pub(super) fn make_restored_safe(
+        &self,
+        top: &Dir,
+        journal: &Journal,
+        header: &Header,
+        files: Vec<(Dir, String)>,
+    ) -> Result<()> {
+        if header.suspect {
+            return self.write_anew(top, journal, header, u64::MAX);
+        }
+        self.make_safe(top, journal, Unsafe::of(files, self.options.journal.few))
     }
 
     /// The same, without keeping the lock while the disk works.
@@ -80,14 +94,22 @@ impl Session {
             if header.clean >= until || header.suspect {
                 return self.empty(&top, &journal, &header, until);
             }
-            (until, (header, self.not_safe(&top, &journal, &header, until)?), journal)
+            (until, self.not_safe(&top, &journal, &header, until)?, journal)
         };
-        self.make_safe(&top, &journal, &what.0, what.1)?;
+        if let Err(error) = self.sync_unsafe(&top, &journal, what) {
+            // Who changes the header holds the lock. Where it cannot be had for so long, nobody changes anything.
+            let _lock = self.lock_in_line(&top).ok();
+            return Err(not_made_safe(&journal, &error));
+        }
         let writing = self.writing_with(&top, self.lock_in_line(&top)?)?;
         let Some(header) = journal.header().map_err(failed)? else { return Ok(()) };
         // Somebody else may have emptied it meanwhile, or put another one in its place.
         if !journal.is_in_place(&top) || header.clean >= until || writing.index.state()?.journal < until {
             return Ok(());
+        }
+        if header.suspect {
+            // Somebody else's sync has failed meanwhile, perhaps of the same files.
+            return self.empty(&top, &journal, &header, until);
         }
         journal.set_clean(&header, until).map_err(unclean)
     }
@@ -123,22 +145,25 @@ impl Session {
         Ok(Unsafe::of(files, self.options.journal.few))
     }
 
-    fn mailbox_if_there(&self, top: &Dir, target: &Target) -> Result<Option<Dir>> {
+    pub(super) fn mailbox_if_there(&self, top: &Dir, target: &Target) -> Result<Option<Dir>> {
         let (parent, name, _) = layout::target_dir(target);
         let opened = self.fs().open_dir(top, parent).and_then(|parent| self.fs().open_dir(&parent, name));
         if_there(opened).map_err(|error| unusable_dir(parent, name, &error))
     }
 
-    /// Syncs it. A sync that has failed is not asked for again: whoever comes next writes the files anew.
-    pub(super) fn make_safe(&self, top: &Dir, journal: &Journal, header: &Header, what: Unsafe) -> Result<()> {
-        let synced = match what {
-            Unsafe::Much => self.fs().sync_all(top),
+    /// Syncs it. A sync that has failed is not asked for again: whoever comes next writes the files anew. The caller holds the
+    /// lock.
+    fn make_safe(&self, top: &Dir, journal: &Journal, what: Unsafe) -> Result<()> {
+        self.sync_unsafe(top, journal, what).map_err(|error| not_made_safe(journal, &error))
+    }
+
+    /// Syncs it. The file system tells a failure once to each handle that was open when it happened, and perhaps to nobody else:
+    /// so all of it is synced through one from before the messages were written.
+    fn sync_unsafe(&self, top: &Dir, journal: &Journal, what: Unsafe) -> io::Result<()> {
+        match what {
+            Unsafe::Much => self.fs().sync_all(self.journal.witness(journal).as_ref().unwrap_or(top)),
             Unsafe::Few(files) => self.sync_few(&files),
-        };
-        synced.map_err(|error| {
-            let _ = journal.set_header(&Header { suspect: true, ..*header });
-            failure("messages in .fmail/journal cannot be made safe in their mailboxes", &error)
-        })
+        }
     }
 
     fn sync_few(&self, files: &[(Dir, String)]) -> io::Result<()> {
@@ -158,6 +183,11 @@ impl Session {
         }
         Ok(())
     }
+}
+
+fn not_made_safe(journal: &Journal, error: &io::Error) -> Error {
+    let _ = journal.set_suspect();
+    failure("messages in .fmail/journal cannot be made safe in their mailboxes", error)
 }
 
 fn unclean(error: io::Error) -> Error {

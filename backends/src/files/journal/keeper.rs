@@ -64,11 +64,20 @@ impl Keeper {
     pub fn is_in_use(&self) -> bool {
         relock(&self.kept).journal.is_some()
     }
+
+    /// The project's directory as it was opened before this process wrote anything to this journal.
+    pub(super) fn witness(&self, journal: &Journal) -> Option<Dir> {
+        let kept = relock(&self.kept);
+        let (inode, dir) = kept.witness.as_ref()?;
+        (*inode == journal.inode).then(|| dir.clone())
+    }
 }
 
 #[derive(Default)]
 struct Kept {
     journal: Option<Arc<Journal>>,
+    /// A handle that is told of every failure of the disk since the first message, and the journal that it is for.
+    witness: Option<(u64, Dir)>,
     /// Something has failed, and this process uses it no more.
     off: bool,
     groups: u32,
@@ -207,6 +216,9 @@ impl Session {
                 return Ok(None);
             }
         };
+        if kept.witness.as_ref().is_none_or(|(inode, _)| *inode != journal.inode) {
+            kept.witness = Some((journal.inode, top.clone()));
+        }
         kept.journal = Some(journal.clone());
         drop(kept);
         let failed = |error: io::Error| failure(".fmail/journal cannot be read", &error);
@@ -226,7 +238,7 @@ impl Session {
                 self.give_up_journal(&error);
                 return Ok(None);
             }
-            header.clean = settled;
+            header = Header { clean: settled, suspect: false, ..header };
             position = header.place(settled, size);
         }
         Ok(Some(Run { journal, header, settled, heads: Vec::new(), position, end: position + size }))

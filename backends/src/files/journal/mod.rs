@@ -125,16 +125,22 @@ impl Journal {
         })
     }
 
-    /// Writes the header, over the copy that says less.
-    fn set_header(&self, header: &Header) -> io::Result<()> {
+    /// Says that everything before a position is safe, over the copy of the header that says less, and makes that durable: the room
+    /// is used again from then on. The caller holds the lock, and this header is the journal's.
+    pub fn set_clean(&self, header: &Header, clean: u64) -> io::Result<()> {
         let (_, at) = self.copies()?;
-        self.fs.write_at(&self.file, &header.encode(), at)
+        let said = Header { clean, suspect: false, ..*header };
+        self.fs.write_at(&self.file, &said.encode(), at)?;
+        self.fs.sync_data(&self.file).inspect_err(|_| {
+            // What the disk may not know is not to be believed by who opens the journal next.
+            let _ = self.fs.write_at(&self.file, &header.encode(), at);
+        })
     }
 
-    /// Says that everything before a position is safe, and makes that durable: the room is used again from then on.
-    pub fn set_clean(&self, header: &Header, clean: u64) -> io::Result<()> {
-        self.set_header(&Header { clean, suspect: false, ..*header })?;
-        self.fs.sync_data(&self.file)
+    /// Says that a sync of what stands in the mailboxes has failed. The caller holds the lock.
+    pub fn set_suspect(&self) -> io::Result<()> {
+        let (Some(header), at) = self.copies()? else { return Ok(()) };
+        self.fs.write_at(&self.file, &Header { suspect: true, ..header }.encode(), at)
     }
 
     /// Writes records, and lets the disk begin with them.

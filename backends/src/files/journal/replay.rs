@@ -5,12 +5,12 @@
 //! empty or have zeroes in them. So every file is compared by its content at each of its names. One that is whole and says
 //! something else was written by somebody: it stays.
 
+use std::collections::HashMap;
 use std::io;
 
-use fmail_api::{Error, ErrorKind, Message, Notice, NoticeKind, Result};
+use fmail_api::{Error, ErrorKind, Message, Notice, NoticeKind, Result, Target};
 use serde::de::IgnoredAny;
 
-use super::checkpoint::Unsafe;
 use super::format::Header;
 use super::{Journal, Record};
 use crate::files::fs::{Dir, ensure_dir, failure, is_about_name, read_file};
@@ -51,7 +51,7 @@ impl Session {
             let mailboxes = self.restore_record(top, &record, &message)?;
             restored.extend(mailboxes.into_iter().map(|mailbox| (mailbox.dir, layout::file_name(message.id))));
         }
-        self.make_safe(top, &journal, &header, Unsafe::of(restored, self.options.journal.few))?;
+        self.make_restored_safe(top, &journal, &header, restored)?;
         self.end_replay(&journal, &header)
     }
 
@@ -81,10 +81,10 @@ impl Session {
             restored.extend(mailboxes.iter().map(|mailbox| (mailbox.dir.clone(), layout::file_name(message.id))));
             self.tell(writing, &message, mailboxes)?;
         }
-        self.make_safe(top, &journal, &header, Unsafe::of(restored, self.options.journal.few))?;
-        self.remove_temporaries(top)?;
         // Read again: emptying it has changed it.
         let Some(header) = journal.header().map_err(unreadable)? else { return Err(damaged()) };
+        self.make_restored_safe(top, &journal, &header, restored)?;
+        self.remove_temporaries(top)?;
         let mut changes = writing.changes()?;
         changes.state.journal = self.end_replay(&journal, &header)?;
         changes.commit()
@@ -180,13 +180,14 @@ impl Session {
     }
 
     /// Writes the files of what stands in the journal anew: their sync has failed, and asked again it would say that all is
-    /// well. What is not there any more was removed.
+    /// well. The kernel forgets what it could not write, so that a file may read as zeroes by now. What is not there any more
+    /// was removed.
     pub(super) fn write_anew(&self, top: &Dir, journal: &Journal, header: &Header, until: u64) -> Result<()> {
         let failed = |error: io::Error| failure("messages in .fmail/journal cannot be written anew", &error);
         let fs = self.fs();
         let temporary = ensure_dir(fs, top, layout::TEMPORARY, 0o700).map_err(failed)?;
         let unfinished = layout::unfinished_name(0);
-        let mut dirs = Vec::new();
+        let mut dirs: HashMap<Target, Option<Dir>> = HashMap::new();
         for record in journal.records(header, header.clean) {
             let record = record.map_err(unreadable)?;
             if record.head.position >= until {
@@ -195,16 +196,19 @@ impl Session {
             let Some(message) = record.message() else { continue };
             let name = layout::file_name(message.id);
             for target in message.targets() {
-                let dir = self.mailbox(top, target)?.dir;
-                if self.standing(&dir, &name, &record.text).map_err(failed)? == Standing::Whole {
+                if !dirs.contains_key(&target) {
+                    let dir = self.mailbox_if_there(top, &target)?;
+                    dirs.insert(target.clone(), dir);
+                }
+                let Some(dir) = &dirs[&target] else { continue };
+                if let Standing::Whole | Standing::Torn = self.standing(dir, &name, &record.text).map_err(failed)? {
                     let file = create(fs, &temporary, &unfinished, record.head.mode).map_err(failed)?;
                     let written = fs.write_at(&file, &record.text, 0).and_then(|()| fs.sync_data(&file));
-                    written.and_then(|()| fs.rename(&temporary, &unfinished, &dir, &name)).map_err(failed)?;
+                    written.and_then(|()| fs.rename(&temporary, &unfinished, dir, &name)).map_err(failed)?;
                 }
-                dirs.push(dir);
             }
         }
-        dirs.iter().try_for_each(|dir| fs.sync_dir(dir)).map_err(failed)
+        dirs.values().flatten().try_for_each(|dir| fs.sync_dir(dir)).map_err(failed)
     }
 
     fn remove_temporaries(&self, top: &Dir) -> Result<()> {

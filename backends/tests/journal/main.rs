@@ -1,17 +1,21 @@
 //! The journal of a daemon, as others meet it: commands beside it, files changed by hand, copies, another start of the
-//! machine, a disk that fails. What a power cut does to it is in `tests/power`.
+//! machine, a disk that fails on the way to the answer, and in [`disk`] behind it. What a power cut does to it is in `tests/power`.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod disk;
 
 use std::collections::BTreeSet;
+use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{EIO, ENOSPC, EOPNOTSUPP, Fault, FaultFs, Project, all, bodies, draft, send};
+use common::{EIO, EMFILE, ENOSPC, EOPNOTSUPP, Fault, FaultFs, Project, all, bodies, draft, send};
 use fmail_api::{Notice, Selection, Store};
 use fmail_backends::{Durability, FilesOptions, FilesStore, JournalOptions};
 use futures::StreamExt;
 use futures::executor::block_on;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 const ROOM: u64 = 64 * 1024;
 
@@ -110,6 +114,90 @@ fn files_get_temporaries_where_they_cannot_be_named_late() {
     let moved = |step: &&common::Step| step.operation == "rename_new" && step.name.ends_with(".json");
     assert_eq!(steps.iter().filter(moved).count(), 2, "{steps:?}");
     assert_eq!(bodies(&all(&rebooted(&project)))[2..], ["one", "two"]);
+}
+
+/// A passing lack of descriptors says nothing about the file system, and a file system that was exchanged must not fail every
+/// message.
+#[test]
+fn whether_files_can_be_named_late_is_asked_again() {
+    let project = Project::in_memory();
+    let tried = |fs: &FaultFs| fs.steps().iter().filter(|step| step.operation == "create_unnamed").count();
+    for (passing, errno) in [(false, EOPNOTSUPP), (true, EMFILE)] {
+        let (store, fs, _) = failing(&project);
+        if !passing {
+            send(&store, "task", "makes the mailbox");
+            send(&store, "task", "knows");
+        }
+        fs.set(Fault::FailEach(&[("create_unnamed", 0)], errno));
+        send(&store, "task", "goes the other way");
+        assert_eq!(tried(&fs), 1);
+        fs.set(Fault::None);
+        send(&store, "task", "asks again");
+        send(&store, "task", "knows");
+        assert_eq!(tried(&fs), 3, "one to try, and one for each message");
+    }
+    assert_eq!(all(&rebooted(&project)).len(), 8);
+}
+
+/// Who watches a mailbox, a watch of fmail's or any other program, is told of messages and of nothing else. For each name that is
+/// no message's a watch took the lock and listed the mailbox.
+#[test]
+fn who_watches_a_mailbox_is_told_only_of_names_that_exist() {
+    let project = Project::in_memory();
+    let store = daemon(&project, ROOM);
+    send(&store, "task", "makes the mailbox");
+    let told = inotify::init(CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&told, project.path("topics/task"), WatchFlags::ALL_EVENTS).unwrap();
+    for body in ["one", "two", "three"] {
+        send(&store, "task", body);
+    }
+    let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+    let mut events = inotify::Reader::new(&told, &mut buffer);
+    let mut names = Vec::new();
+    while let Ok(event) = events.next() {
+        names.extend(event.file_name().map(|name| name.to_string_lossy().into_owned()));
+    }
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 3, "{names:?}");
+    assert!(names.iter().all(|name| name.ends_with(".json")), "{names:?}");
+}
+
+/// The next holder of the lock looks for one name only to see whether anything was left.
+#[test]
+fn a_temporary_that_could_not_be_made_does_not_leave_its_place_empty() {
+    let project = Project::in_memory();
+    let (store, fs, _) = failing(&project);
+    send(&store, "task", "makes the journal");
+    send(&store, "task", "knows that files can be named late");
+    // The journal cannot be synced, and then the first of the files that were meant for it gets no name.
+    fs.set(Fault::FailEach(&[("sync_data", 0), ("name", 0)], EIO));
+    let answers = block_on(store.append_many(vec![draft("task", "one"), draft("task", "two")]));
+    assert!(answers[0].is_err() && answers[1].is_ok(), "{answers:?}");
+    let steps = fs.steps();
+    let named: Vec<&str> = steps.iter().filter(|step| step.operation == "name").map(|step| &*step.name).collect();
+    assert_eq!(named, ["message", "message"], "{steps:?}");
+}
+
+/// A message that could be linked to one of its mailboxes, not to the other, and not be taken back, is finished by whoever comes
+/// next: half of a message stays for nobody to see.
+#[test]
+fn a_message_that_could_not_be_taken_back_is_finished_by_the_next() {
+    let project = Project::in_memory();
+    let (store, fs, _) = failing(&project);
+    send(&store, "task", "before");
+    send(&store, "@bob", "before");
+    send(&store, "task", "knows that files can be named late");
+    let mut two = draft("task", "one");
+    two.more.recipients.push("@bob".parse().unwrap());
+    fs.set(Fault::FailEach(&[("name", 1), ("unlink", 0)], EIO));
+    let answer = block_on(store.append(two));
+    assert!(answer.is_err(), "{answer:?}");
+    fs.set(Fault::None);
+    send(&store, "task", "after");
+    let found = |bodies: Vec<String>| bodies.iter().filter(|body| *body == "one").count();
+    assert_eq!(found(bodies(&all(&store))), 1);
+    assert_eq!((project.names("topics/task").len(), project.names("dm/bob").len()), (4, 2));
+    assert_eq!(found(bodies(&all(&rebooted(&project)))), 1);
+    assert!(project.names("tmp").is_empty(), "{:?}", project.names("tmp"));
 }
 
 #[test]

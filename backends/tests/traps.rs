@@ -345,7 +345,9 @@ fn a_watch_that_begins_while_the_last_one_ends_is_woken() {
         let mut joining = watch();
         left.join().unwrap();
         let (told, heard) = std::sync::mpsc::channel();
-        std::thread::spawn(move || drop(told.send(block_on(joining.next()).is_some_and(|event| event.is_ok()))));
+        std::thread::spawn(move || {
+            let _ = told.send(block_on(joining.next()).is_some_and(|event| event.is_ok()));
+        });
         send(&store, "task", &number.to_string());
         assert_eq!(heard.recv_timeout(Duration::from_secs(60)), Ok(true), "watch {number} was not woken");
     }

@@ -168,6 +168,8 @@ pub enum NoticeKind {
     Polling,
     /// A long task is under way.
     Progress,
+    /// There is more than this user may read.
+    Hidden,
     /// Anything else.
     Other,
 }

@@ -64,7 +64,7 @@ pub use mail::{
     Standing, ThreadRequest,
 };
 pub use mailbox::Mailbox;
-pub use message::{Draft, Identity, Message, Recipients, canonical_json};
+pub use message::{Draft, Identity, MAX_NESTING, Message, Recipients, canonical_json, check_key, check_nesting};
 pub use names::{AgentName, Priority, Tag, Target, Topic, canonical_tags};
 pub use ops::{
     AgentState, AgentView, GcReport, GcRequest, Hello, HelloRequest, LogRequest, Operation, PROTOCOL_VERSION,

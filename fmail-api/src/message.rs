@@ -105,6 +105,31 @@ pub struct Identity {
     pub hash: ContentHash,
 }
 
+/// How many arrays and objects may stand in each other in a body or in a further field. What carries a message puts a few more
+/// around it, and most readers of JSON give up at 128.
+pub const MAX_NESTING: usize = 100;
+
+/// The fields that fmail gives a message; the further ones have other names.
+const OWN_FIELDS: [&str; 17] = [
+    "id",
+    "from",
+    "to",
+    "time",
+    "body",
+    "subject",
+    "thread",
+    "reply_to",
+    "priority",
+    "host",
+    "tags",
+    "recipients",
+    "cc",
+    "ack_required",
+    "expires",
+    "key",
+    "origin_id",
+];
+
 impl Draft {
     /// A draft with nothing but what every message has.
     pub fn new(from: AgentName, to: Target, body: impl Into<Value>) -> Self {
@@ -188,6 +213,19 @@ impl Message {
         serde_json::to_writer(&mut length, self).map_or(0, |()| length.0)
     }
 
+    /// Whether everybody who carries the message can read it: nothing is nested too deep, and no field of fmail's stands a second
+    /// time among the further ones, where a reader would take it for the first.
+    pub fn check_fields(&self) -> Result<()> {
+        if let Some(name) = self.extra.keys().find(|name| OWN_FIELDS.contains(&name.as_str())) {
+            return Err(Error::invalid(format!(
+                "`{name}` is a field of its own and cannot be one of the further fields"
+            )));
+        }
+        let values = std::iter::once(("body", &self.body));
+        let others = self.extra.iter().map(|(name, value)| (name.as_str(), value));
+        values.chain(others).try_for_each(|(name, value)| check_nesting(name, value))
+    }
+
     /// Whether `agent` may read the message: anyone reads a topic, a direct message its sender and its recipients.
     pub fn readable_by(&self, agent: &AgentName) -> bool {
         self.from == *agent || self.targets().iter().any(|target| target.agent().is_none_or(|name| name == agent))
@@ -209,7 +247,7 @@ impl Message {
             None => to.cloned().ok_or_else(|| missing("to"))?,
         };
         let tags: Vec<String> = take(&mut fields, "tags")?.unwrap_or_default();
-        Ok(Message {
+        let message = Message {
             id,
             from: take(&mut fields, "from")?.ok_or_else(|| missing("from"))?,
             to,
@@ -230,8 +268,42 @@ impl Message {
             key: take(&mut fields, "key")?,
             origin_id: take(&mut fields, "origin_id")?,
             extra: fields,
-        })
+        };
+        message.check_fields()?;
+        Ok(message)
     }
+}
+
+/// Whether a body, or a further field of this name, is one that everybody who carries the message can read.
+pub fn check_nesting(name: &str, value: &Value) -> Result<()> {
+    fn fits(value: &Value, levels: usize) -> bool {
+        match value {
+            Value::Array(items) => levels > 0 && items.iter().all(|item| fits(item, levels - 1)),
+            Value::Object(fields) => levels > 0 && fields.values().all(|value| fits(value, levels - 1)),
+            _ => true,
+        }
+    }
+    if fits(value, MAX_NESTING) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the message's `{name}` is nested deeper than {MAX_NESTING} levels"))
+        .help("send it as text, or write it to a file and send its path"))
+}
+
+/// The longest idempotency key, in bytes.
+const MAX_KEY: usize = 255;
+
+/// Whether a message may be sent with this key. An empty one comes from a variable that is not set, and would make one message
+/// of many.
+pub fn check_key(key: &str) -> Result<()> {
+    if !key.is_empty() && key.len() <= MAX_KEY && !key.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let bytes = key.len();
+    Err(Error::invalid(format!(
+        "the key has {bytes} bytes; it has to have 1 to {MAX_KEY}, and no control characters among them"
+    ))
+    .help("give each message a key of its own, or none"))
 }
 
 fn missing(field: &str) -> Error {
@@ -417,9 +489,52 @@ impl<'de> Deserialize<'de> for Message {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
 
+    use super::*;
+
+    fn nested(levels: usize) -> Value {
+        (0..levels).fold(json!(0), |inner, level| if level % 2 == 0 { json!([1, inner]) } else { json!({"a": inner}) })
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_for_those_who_carry_it_is_no_message() {
+        let read = |body: Value| {
+            let value = json!({"id": "20260110-153000-0001", "from": "a", "to": "t", "body": body, "note": 1});
+            Message::from_value(value, None, None)
+        };
+        assert!(read(nested(MAX_NESTING)).is_ok());
+        let error = read(nested(MAX_NESTING + 1)).unwrap_err();
+        assert!(error.message().contains("`body` is nested deeper than 100"), "{error}");
+        let mut message = read(json!(1)).unwrap();
+        message.extra.insert("note".into(), nested(MAX_NESTING + 1));
+        assert!(message.check_fields().unwrap_err().message().contains("`note`"));
+    }
+
+    #[test]
+    fn a_further_field_cannot_have_the_name_of_one_of_fmails() {
+        let draft = Draft {
+            host: Some("h".into()),
+            tags: vec!["t".parse().unwrap()],
+            subject: Some("s".into()),
+            thread: Some("t".into()),
+            reply_to: Some(MessageId::MIN),
+            priority: Priority::High,
+            more: Recipients { recipients: vec!["b".parse().unwrap()], cc: vec!["c".parse().unwrap()] },
+            ack_required: true,
+            expires: Some(Timestamp::from_unix(0, 0)),
+            key: Some("k".into()),
+            ..Draft::new("a".parse().unwrap(), "t".parse().unwrap(), 1)
+        };
+        let mut message = draft.into_message(MessageId::MIN, Timestamp::from_unix(0, 0));
+        message.origin_id = Some(MessageId::MIN);
+        let Value::Object(fields) = json!(message) else { panic!() };
+        assert_eq!(fields.len(), OWN_FIELDS.len(), "a message with everything has them all");
+        for name in fields.keys() {
+            let twice = Message { extra: Map::from_iter([(name.clone(), json!(1))]), ..message.clone() };
+            assert!(twice.check_fields().unwrap_err().message().contains(name.as_str()));
+        }
+    }
     fn draft() -> Draft {
         Draft::new("architect".parse().unwrap(), "task".parse().unwrap(), "implement user auth")
     }

@@ -208,7 +208,12 @@ pub enum Response {
         more: u64,
     },
     /// To [`Request::Count`].
-    Counted(MailCount),
+    Counted {
+        /// How much there is of what can be read.
+        count: MailCount,
+        /// What cannot be read, and so is not counted.
+        notices: Vec<Notice>,
+    },
     /// To [`Request::Mark`], in the order of the request.
     Marked(Vec<Marked>),
     /// To [`Request::Thread`]; one [`crate::Event::Mail`] each follows, the oldest first.

@@ -34,7 +34,7 @@ pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 1_048_576;
 /// - **A4** When `append` returns, every later `scan` on every instance finds the message.
 /// - **A5** A store that claims `durable` still has the message after the process is killed right behind the answer.
 /// - **A6** A draft whose message is larger than `max_message_bytes` is `too_large`; one of exactly that size is stored.
-/// - **A7** Any JSON value is a body: unicode, empty strings, `null`, deep nesting.
+/// - **A7** Any JSON value is a body: unicode, empty strings, `null`, arrays and objects up to 100 deep.
 /// - **A8** A second append with the same key answers with the first message and `duplicate`, and stores nothing, at
 ///   least for 24 hours.
 /// - **A9** A message with several recipients has one id and is found in every recipient's mailbox; a scan over all
@@ -357,14 +357,15 @@ impl Selection {
 /// The most places that one message may stand in. A store may keep their number in a byte.
 const MAX_PLACES: usize = 255;
 
-/// Checks a message against the limits on its size (A6) and its recipients, and says how large it is. Every store calls
-/// this before it writes.
+/// Checks a message against the limits on its size (A6), its recipients and its fields, and says how large it is. Every store
+/// calls this before it writes.
 pub fn check_size(message: &Message, limit: usize) -> Result<usize> {
     let places = message.targets().len();
     if places > MAX_PLACES {
         return Err(Error::invalid(format!("the message has {places} recipients, at most {MAX_PLACES} are allowed"))
             .help("send it to a topic, or in several messages"));
     }
+    message.check_fields()?;
     let size = message.line_length();
     if size <= limit {
         return Ok(size);

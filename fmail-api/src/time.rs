@@ -133,7 +133,8 @@ pub trait Clock: Send + Sync {
 /// A number without a unit is refused: `5` could mean seconds or minutes, and a guess would be silent.
 pub fn parse_duration(text: &str) -> Result<Duration> {
     let wrong = || {
-        Error::invalid(format!("`{text}` is not a length of time"))
+        let negative = if text.trim_start().starts_with('-') { "negative, and " } else { "" };
+        Error::invalid(format!("`{text}` is {negative}not a length of time"))
             .help("write a number and a unit: 500ms, 90s, 30m, 1h, 2d, 1h30m")
     };
     let mut rest = text.trim();

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 
-use fmail_api::{Error, ErrorKind, Result};
+use fmail_api::{Error, ErrorKind, MAX_NESTING, Result, check_nesting};
 use serde_json::Value;
 
 /// JSON may shrink when it is written compactly, so a source may be larger than the message limit; this many times as
@@ -34,7 +34,7 @@ impl Source<'_> {
             (None, Some(path)) if path.as_os_str() != "-" => self.file(path)?,
             (None, _) => self.stdin()?,
         };
-        Ok(if self.text { Value::String(text) } else { detect(text) })
+        Ok(if self.text { Value::String(text) } else { detect(text)? })
     }
 
     fn file(&self, path: &std::path::Path) -> Result<String> {
@@ -81,13 +81,22 @@ impl Source<'_> {
 }
 
 /// The JSON value that the text is, or the text itself.
-fn detect(text: String) -> Value {
+fn detect(text: String) -> Result<Value> {
     // Most messages are sentences. A look at how they begin saves the parser, whose error would be thrown away.
     let may_be_json = |c: char| matches!(c, '{' | '[' | '"' | '-' | '0'..='9' | 't' | 'f' | 'n');
     if !text.trim_start().starts_with(may_be_json) {
-        return Value::String(text);
+        return Ok(Value::String(text));
     }
-    serde_json::from_str(&text).unwrap_or(Value::String(text))
+    match serde_json::from_str(&text) {
+        // Here and not only by who stores it: a daemon may not be able to read the request at all.
+        Ok(value) => check_nesting("body", &value).map(|()| value),
+        // The parser gives up before it knows whether it is JSON. Sent as text, it would arrive as something else than it looks.
+        Err(error) if error.to_string().starts_with("recursion limit exceeded") => {
+            Err(Error::invalid(format!("the message's `body` is nested deeper than {MAX_NESTING} levels"))
+                .help("send it as text, or write it to a file and send its path"))
+        }
+        Err(_) => Ok(Value::String(text)),
+    }
 }
 
 #[cfg(test)]
@@ -111,6 +120,16 @@ mod tests {
         check("42 and more", json!("42 and more"));
         let forced = Source { text: true, ..source(Some("42")) };
         assert_eq!(forced.read().unwrap(), json!("42"));
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_does_not_become_text() {
+        let nested = "[".repeat(200) + &"]".repeat(200);
+        let long = Source { argument: None, limit: 1_000, ..source(None) };
+        let read = |source: &Source| source.contents(nested.as_bytes(), "it", |error| Error::io("x", &error));
+        assert_eq!(read(&long).unwrap(), nested);
+        assert!(detect(nested.clone()).unwrap_err().message().contains("nested deeper than 100"));
+        assert_eq!(detect("[".repeat(100)).unwrap(), json!("[".repeat(100)), "this is no JSON");
     }
 
     #[test]

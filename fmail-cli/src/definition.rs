@@ -11,7 +11,7 @@ use crate::commands::{
     mcp, nudge, plugin, quarantine, read, receipt, register, relay, release, renew, reply, reservations, reserve,
     search, send, status, store, thread, topics, trust, unarchive, watch, who, whoami,
 };
-use crate::run::NOTHING;
+use crate::run::{NOTHING, nothing_means};
 
 /// Agents send and receive messages through topics and direct messages
 ///
@@ -276,13 +276,11 @@ pub(crate) fn parse_common(args: &[OsString]) -> Option<Fmail> {
 /// The exit codes as the end of the long help.
 fn exit_codes() -> String {
     let mut text = String::from("Exit codes:\n    0  done; for watch also: timeout, count reached, interrupted");
-    let _ =
-        write!(text, "\n  {NOTHING:>3}  check: there is no unread mail; status of guard, hook, mcp: not installed;");
-    let _ = write!(text, "\n       relay status: a link is not up, or there is none");
-    for kind in ErrorKind::ALL {
-        let lines = wrapped(&format!("{}: {}", kind.code(), kind.meaning()), 72).join("\n       ");
+    let failures = ErrorKind::ALL.iter().map(|kind| (kind.exit_code(), format!("{}: {}", kind.code(), kind.meaning())));
+    for (code, means) in [(NOTHING, nothing_means())].into_iter().chain(failures) {
+        let lines = wrapped(&means, 72).join("\n       ");
         // Writing into a string does not fail.
-        let _ = write!(text, "\n  {:>3}  {lines}", kind.exit_code());
+        let _ = write!(text, "\n  {code:>3}  {lines}");
     }
     text
 }
@@ -305,6 +303,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::run::NOTHING_MEANS;
 
     #[test]
     fn the_tree_is_sound() {
@@ -346,6 +345,22 @@ mod tests {
         for kind in ErrorKind::ALL {
             assert!(help.contains(kind.code()), "{kind}");
         }
+    }
+
+    #[test]
+    fn every_list_names_each_question_that_code_1_answers() {
+        let (help, readme) = (exit_codes(), include_str!("../../README.md"));
+        let row = readme.lines().find(|line| line.starts_with("| 1 | | ")).unwrap();
+        for (who, what) in NOTHING_MEANS {
+            let marked: Vec<String> = who.split(", ").map(|one| format!("`{one}`")).collect();
+            assert!(row.contains(&format!("{}: {what}", marked.join(", "))), "{row}");
+            // The help breaks its lines.
+            assert!(
+                help.split_whitespace().collect::<Vec<_>>().join(" ").contains(&format!("{who}: {what}")),
+                "{help}"
+            );
+        }
+        assert_eq!(row.matches(": ").count(), NOTHING_MEANS.len(), "{row}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod agent_files;
 mod agent_mail;
+mod arguments;
 mod body;
 mod commands;
 mod connected;

@@ -1,8 +1,10 @@
 //! Where output goes: data to standard output, everything else to standard error.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::sync::{Mutex, PoisonError};
 
-use fmail_api::{Error, ErrorKind, Notice, Reporter};
+use fmail_api::{Error, ErrorKind, Notice, NoticeKind, Reporter};
 use serde::Serialize;
 
 use crate::render::visible;
@@ -90,9 +92,14 @@ pub(crate) fn advise(help: &str) {
     let _ = writeln!(io::stderr().lock(), "  help: {}", visible(help));
 }
 
-/// Tells what a stream or an answer has to say beside its data.
+/// Tells what a stream, an answer or a store has to say beside its data. What is broken is told once, however often a command
+/// comes upon it.
 pub(crate) fn notice(notice: &Notice) {
-    note(&notice.text);
+    static BROKEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut broken = BROKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if notice.kind != NoticeKind::Broken || broken.insert(notice.text.clone()) {
+        note(&notice.text);
+    }
 }
 
 /// The reporter that a store gets from a command.

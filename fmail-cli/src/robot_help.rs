@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::commands::examples;
 use crate::definition::command;
 use crate::output::{Outcome, Output};
-use crate::run::NOTHING;
+use crate::run::{NOTHING, nothing_means};
 
 const FLAG: &str = "--robot-help";
 
@@ -274,8 +274,7 @@ fn storage() -> Value {
 fn exit_codes() -> Value {
     let mut codes = Map::new();
     codes.insert("0".into(), "done; for watch also timeout, count reached, interrupted".into());
-    let nothing = "check: no unread mail; status of guard, hook, mcp: not installed; relay status: a link is down";
-    codes.insert(NOTHING.to_string(), nothing.into());
+    codes.insert(NOTHING.to_string(), nothing_means().into());
     for kind in ErrorKind::ALL {
         codes.insert(kind.exit_code().to_string(), format!("{}: {}", kind.code(), kind.meaning()).into());
     }

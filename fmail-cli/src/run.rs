@@ -3,14 +3,13 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind as Usage};
 use fmail_api::ErrorKind;
 use fmail_host::Environment;
 
-use crate::definition::{Command, Fmail, command_for, parse_common};
+use crate::definition::{Command, Fmail, parse_common};
 use crate::output::{Outcome, Stop, advise, note, report};
-use crate::{commands, inject, robot_help};
+use crate::{arguments, commands, inject, robot_help};
 
 /// Runs the command that `args` (with the program's name first) describe.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -25,8 +24,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(fmail) = parse_common(&args) {
         return finish(execute(fmail));
     }
-    let parsed = command_for(&args).try_get_matches_from(&args).and_then(|matches| Fmail::from_arg_matches(&matches));
-    match parsed {
+    match arguments::parse(&args) {
         Ok(fmail) => finish(execute(fmail)),
         // A hook must not fail: its agent would stop, or not hear of it.
         Err(error) if error.use_stderr() && inject::asked(&args) => {
@@ -49,6 +47,19 @@ fn execute(fmail: Fmail) -> Outcome {
 
 /// The exit code of a question whose answer is no. No failure has it.
 pub(crate) const NOTHING: u8 = 1;
+
+/// Which questions those are, and what no means. The help, `--robot-help` and the README have the same list.
+pub(crate) const NOTHING_MEANS: &[(&str, &str)] = &[
+    ("check", "no unread mail"),
+    ("guard status, hook status, mcp status", "not installed"),
+    ("relay status", "a link is down or missing"),
+    ("plugin check", "it breaks a rule"),
+];
+
+/// The same as one text.
+pub(crate) fn nothing_means() -> String {
+    NOTHING_MEANS.iter().map(|(who, what)| format!("{who}: {what}")).collect::<Vec<_>>().join("; ")
+}
 
 fn finish(outcome: Outcome) -> ExitCode {
     match outcome {

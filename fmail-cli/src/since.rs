@@ -20,11 +20,16 @@ pub(crate) fn parse(text: &str, now: Timestamp) -> Result<Since> {
         return Ok(Since::Time(now.before(ago)));
     }
     text.parse::<Timestamp>().map(Since::Time).map_err(|_| {
-        Error::invalid(format!("`{}` is not a point in time", text.escape_debug())).help(
+        Error::invalid(format!("`{}` is {}not a point in time", text.escape_debug(), negative(text))).help(
             "use now, a length of time (90s, 30m, 1h, 2d, 1h30m), a date (2026-01-10), a time (2026-01-10T15:30:00, \
              RFC 3339 with a zone, UTC without) or a message id",
         )
     })
+}
+
+/// What is wrong first of all with a length of time that has a sign.
+pub(crate) fn negative(text: &str) -> &'static str {
+    if text.trim_start().starts_with('-') { "negative, and " } else { "" }
 }
 
 #[cfg(test)]

@@ -23,16 +23,27 @@ pub fn check_readable(agent: &AgentName, target: Option<&Target>, allow_other_dm
 
 /// What lasts needs a name that lasts: a made-up one is gone with its process, and nobody could come back to it.
 pub(crate) fn named(context: &Context, what: &str) -> Result<()> {
-    let made_up = context
-        .agent
-        .as_str()
-        .strip_prefix("anon-")
-        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()));
-    if made_up {
+    if is_made_up(&context.agent) {
         return Err(Error::new(ErrorKind::InvalidAgent, format!("{what} needs an agent name of your own"))
             .help("set FMAIL_AGENT=name, or get one with `fmail register`"));
     }
     Ok(())
+}
+
+/// Whether the name can be anybody's to keep. What lasts is refused under a made-up one, so nobody may register it either.
+pub(crate) fn keepable(name: &AgentName) -> Result<()> {
+    if !is_made_up(name) {
+        return Ok(());
+    }
+    let text = format!("`{name}` cannot be registered: names like it are given to agents without a name of their own");
+    Err(Error::new(ErrorKind::InvalidAgent, text)
+        .help("choose another one, or run `fmail register` without a name for a generated one"))
+}
+
+/// `anon-` and a number: the name that a process has for as long as it runs when it was given none.
+pub(crate) fn is_made_up(name: &AgentName) -> bool {
+    let number = name.as_str().strip_prefix("anon-");
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod leases;
 mod log_profile;
 mod mailbox;
 mod near;
+mod notices;
 mod nudges;
 mod operations;
 mod ops;

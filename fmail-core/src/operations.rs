@@ -104,7 +104,9 @@ impl Operations {
             Request::Status(request) => Ok(Reply::new(Response::Status(self.status(context, request).await?))),
             Request::Gc(request) => self.gc(request).await,
             Request::Inbox(request) => self.inbox(context, request).await,
-            Request::Count => Ok(Reply::new(Response::Counted(self.count(context).await?))),
+            Request::Count => {
+                self.count(context).await.map(|(count, notices)| Reply::new(Response::Counted { count, notices }))
+            }
             Request::Read(request) => self.read(context, request).await,
             Request::Mark(request) => Ok(Reply::new(Response::Marked(self.mark(context, request).await?))),
             Request::Reply(request) => Ok(Reply::new(Response::Sent(Box::new(self.reply(context, *request).await?)))),

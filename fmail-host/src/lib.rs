@@ -15,6 +15,7 @@ mod near;
 mod node;
 mod open;
 pub mod pairing;
+pub mod path_text;
 pub mod plugin;
 mod project;
 mod registry;

@@ -13,9 +13,9 @@ use fmail_api::{Clock, Error, ErrorKind, Result, Timestamp};
 use fmail_backends::SystemClock;
 use serde::{Deserialize, Serialize};
 
-use crate::Environment;
 use crate::file::{Links, read_small};
 use crate::plugin::sha256_of;
+use crate::{Environment, path_text};
 
 /// What the user has said about a project's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +32,10 @@ pub enum Standing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trusted {
     /// The project's directory, without links.
+    #[serde(with = "path_text")]
     pub root: PathBuf,
     /// Its configuration file.
+    #[serde(with = "path_text")]
     pub file: PathBuf,
     /// The SHA-256 of that file.
     pub sha256: String,

@@ -1,5 +1,6 @@
 //! `forged status` and `forged stop`.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -21,20 +22,21 @@ const END: Duration = Duration::from_secs(30);
 pub fn status(environment: &Environment, control: &Control) -> Result<ExitCode> {
     let (root, directory) = place(environment, control)?;
     let Some(process) = lock::holder(&directory)? else {
-        show(control, &json!({"running": false, "root": root}), &format!("no forged serves {}", root.display()));
+        let text = format!("no forged serves {}", root.display());
+        show(control, &json!({"running": false, "root": shown(&root)}), &text)?;
         return Ok(ExitCode::FAILURE);
     };
     if control.no_project {
         let text = format!("a forged without a project of its own runs with {}, process {process}", root.display());
-        show(control, &json!({"running": true, "root": root, "process": process}), &text);
+        show(control, &json!({"running": true, "root": shown(&root), "process": process}), &text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let hello = hello(&directory)?;
-    let shown = json!({"running": true, "root": root, "process": process, "version": hello.version,
+    let known = json!({"running": true, "root": shown(&root), "process": process, "version": hello.version,
         "protocol": hello.protocol, "project": hello.project.id});
     let text =
         format!("forged {} serves {} (project {}), process {process}", hello.version, root.display(), hello.project.id);
-    show(control, &shown, &text);
+    show(control, &known, &text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -42,7 +44,8 @@ pub fn status(environment: &Environment, control: &Control) -> Result<ExitCode> 
 pub fn stop(environment: &Environment, control: &Control) -> Result<ExitCode> {
     let (root, directory) = place(environment, control)?;
     let Some(process) = lock::holder(&directory)? else {
-        show(control, &json!({"stopped": false, "root": root}), &format!("no forged serves {}", root.display()));
+        let text = format!("no forged serves {}", root.display());
+        show(control, &json!({"stopped": false, "root": shown(&root)}), &text)?;
         return Ok(ExitCode::FAILURE);
     };
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
@@ -59,7 +62,7 @@ pub fn stop(environment: &Environment, control: &Control) -> Result<ExitCode> {
         std::thread::sleep(Duration::from_millis(20));
     }
     let text = format!("forged, process {process}, has ended");
-    show(control, &json!({"stopped": true, "root": root, "process": process}), &text);
+    show(control, &json!({"stopped": true, "root": shown(&root), "process": process}), &text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,10 +97,18 @@ fn hello(directory: &Path) -> Result<Hello> {
     }
 }
 
-fn show(control: &Control, json: &serde_json::Value, text: &str) {
-    if control.json {
-        println!("{json}");
-    } else {
-        println!("{text}");
+/// A path in an answer: JSON holds text, and a path need not be any.
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn show(control: &Control, json: &serde_json::Value, text: &str) -> Result<()> {
+    let line = if control.json { format!("{json}\n") } else { format!("{text}\n") };
+    match io::stdout().write_all(line.as_bytes()) {
+        // Whoever read our output has seen enough: that is no failure of ours.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::io("cannot write to standard output", &error))
+        }
+        _ => Ok(()),
     }
 }

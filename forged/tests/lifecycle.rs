@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
@@ -124,6 +126,30 @@ fn roots_deeper_than_the_socket_path_limit_work() {
     daemon.signal(Signal::TERM);
     assert!(daemon.wait().success());
     assert!(!deep.join(".fmail/forged.sock").exists());
+}
+
+#[test]
+fn status_and_stop_tell_of_a_directory_whose_name_is_not_utf_8() {
+    let place = Place::new();
+    let root = place.root().join(OsStr::from_bytes(b"n\xff"));
+    std::fs::create_dir(&root).unwrap();
+    let ask = |words: &[&str]| {
+        let (code, stdout, stderr) = output(place.command(&root, words));
+        assert!(stdout.contains("n\u{fffd}") || words == ["stop"], "{stdout}{stderr}");
+        (code, stdout)
+    };
+    for action in ["status", "stop"] {
+        assert_eq!(ask(&[action, "--json"]).0, 1);
+        assert_eq!(output(place.command(&root, &[action])).0, 1);
+    }
+    let mut daemon = place.start_in(&root, &[]);
+    assert_eq!(ask(&["status"]).0, 0);
+    let (code, status) = ask(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!((code, &status["process"]), (0, &daemon.child.id().into()));
+    assert!(status["root"].as_str().unwrap().ends_with("/n\u{fffd}"), "{status}");
+    assert_eq!(ask(&["stop", "--json"]).0, 0);
+    assert!(daemon.wait().success());
 }
 
 #[test]

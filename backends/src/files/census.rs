@@ -173,7 +173,7 @@ impl Session {
         let mut rows = [(number, row)];
         if let Some(dir) = &dir {
             for id in listing.ids.iter().copied().filter(|id| !is_indexed(id)) {
-                match Head::read(self.fs(), dir, id) {
+                match Head::read(self.fs(), dir, target, id) {
                     Ok(head) => changes.arrive(&[(head.arrival(id, self.latest()), &[0])], &mut rows)?,
                     Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
                     Err(error) => {

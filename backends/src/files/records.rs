@@ -161,7 +161,9 @@ impl Session {
 
     /// Gathers the keys below a directory. A file whose name is no key is told, not passed over.
     fn collect(&self, at: &Dir, name: &str, path: &str, prefix: &str, keys: &mut Vec<Result<RecordKey>>) -> Result<()> {
-        let failed = |error: io::Error| failure(format!(".fmail: the records below `{name}` cannot be listed"), &error);
+        let failed = |error: io::Error| {
+            for_owner(failure(format!(".fmail: the records below `{name}` cannot be listed"), &error))
+        };
         let dir = match self.fs().open_dir(at, name) {
             Ok(dir) => dir,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -229,7 +231,17 @@ fn unreadable(key: &RecordKey, error: &io::Error) -> Error {
         return Error::new(ErrorKind::Corrupt, format!("{} cannot be read: {error}", place(key)))
             .help("fmail follows no link below .fmail and reads only regular files; move it away");
     }
-    Error::io(format!("{} cannot be read", place(key)), error)
+    for_owner(Error::io(format!("{} cannot be read", place(key)), error))
+}
+
+/// Says what to do about a record that this user may not read.
+fn for_owner(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Denied if error.help_text().is_none() => error.help(
+            "only the user who owns the project may read it; run fmail as that user, or set FMAIL_ROOT to use another",
+        ),
+        _ => error,
+    }
 }
 
 fn unwritable(key: &RecordKey, error: &io::Error) -> Error {

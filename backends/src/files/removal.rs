@@ -34,8 +34,11 @@ impl Session {
     /// Removes what is selected, or tells what would be removed.
     pub fn remove(self: &Arc<Self>, selection: Selection) -> Result<BoxStream<'static, Result<Removed>>> {
         let Some(top) = self.top()? else { return Ok(stream::empty().boxed()) };
-        // A dry run by someone who sees only half of it would tell too little.
-        self.check_owner(&top)?;
+        match selection.dry_run {
+            // By someone who sees only half of it, it would tell too little.
+            true => self.check_sees_all(&top)?,
+            false => self.check_owner(&top)?,
+        }
         // With ids, not everything before the time goes: no horizon.
         let sweeps = !selection.dry_run && selection.ids.is_empty();
         if let Some(before) = selection.before.filter(|_| sweeps) {

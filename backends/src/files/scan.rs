@@ -207,13 +207,13 @@ impl Session {
         }
     }
 
-    /// What to say when the direct messages belong to another user.
+    /// What to say when direct messages are asked for among others, and belong to another user.
     fn hidden_mailbox(&self, top: &Dir, scope: &Scope) -> Option<Notice> {
-        let Scope::Visible(_) = scope else { return None };
+        let (Scope::Visible(_) | Scope::All) = scope else { return None };
         match self.fs().open_dir(top, layout::DIRECT) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Some(Notice::new(
-                NoticeKind::Other,
-                "direct messages are not shown: they can be read only by the user who owns the project",
+                NoticeKind::Hidden,
+                "direct messages are not shown: .fmail/dm can be read only by the user who owns the project",
             )),
             _ => None,
         }

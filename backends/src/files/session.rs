@@ -170,6 +170,15 @@ impl Session {
             .help("others may read its topics; run fmail as that user, or set FMAIL_ROOT to use another project"))
     }
 
+    /// Only the owner is sure to see everything.
+    pub fn check_sees_all(&self, top: &Dir) -> Result<()> {
+        let Some(owner) = self.other_owner(top)? else { return Ok(()) };
+        let root = self.options.root.display();
+        let text = format!("the project in {root} belongs to user {owner}, who alone may read all of it");
+        Err(Error::new(ErrorKind::Denied, text)
+            .help("others may read its topics; run fmail as that user, or set FMAIL_ROOT to use another project"))
+    }
+
     /// The user who owns the project, when that is not us.
     fn other_owner(&self, top: &Dir) -> Result<Option<u32>> {
         let stat = self.fs().stat_dir(top).map_err(|error| Error::io(".fmail", &error))?;

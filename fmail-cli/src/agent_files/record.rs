@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use fmail_api::{ContentHash, Error, Result};
-use fmail_host::Environment;
+use fmail_host::{Environment, path_text};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +18,12 @@ use crate::state;
 #[serde(default)]
 pub(crate) struct Record<T> {
     /// The file.
+    #[serde(with = "path_text")]
     pub(crate) file: PathBuf,
     /// It was not there.
     pub(crate) created_file: bool,
     /// Nor were these directories, the lowest first.
+    #[serde(with = "path_text::list")]
     pub(crate) created_directories: Vec<PathBuf>,
     /// What was made in it.
     pub(crate) traces: T,

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::examples::{Example, example, help};
 use crate::identity;
 use crate::inject::{self, HookAgent};
-use crate::output::{Outcome, Output, Stop};
+use crate::output::{Outcome, Output, Stop, notice};
 use crate::session::{Place, unexpected};
 
 pub(crate) const EXAMPLES: &[Example] = &[
@@ -102,7 +102,10 @@ impl Count {
 fn counted(place: &Place) -> Outcome<(AgentName, MailCount)> {
     let agent = identity::required(&place.environment, "an inbox")?;
     let session = place.session(agent.clone())?;
-    let Response::Counted(count) = session.call(Request::Count)?.head else { return Err(unexpected().into()) };
+    let Response::Counted { count, notices } = session.call(Request::Count)?.head else {
+        return Err(unexpected().into());
+    };
+    notices.iter().for_each(notice);
     if count.total == 0 {
         place.note_uncopied(&session);
     }

@@ -19,7 +19,7 @@ pub(crate) const EXAMPLES: &[Example] = &[
 #[derive(Args)]
 #[command(after_help = help(EXAMPLES))]
 pub(crate) struct Gc {
-    /// Older than this many days, where 0 removes everything; without it, mail.gc.days (7)
+    /// Older than this many days; 0 means all but future-dated ones; without it, mail.gc.days (7)
     #[arg(long, value_name = "N")]
     days: Option<u32>,
 

@@ -31,8 +31,8 @@ pub(crate) struct Inbox {
     from: Option<String>,
 
     /// At most this many, the oldest
-    #[arg(short = 'n', long, value_name = "N", default_value = "50")]
-    limit: usize,
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
 
     /// Take messages that nobody works on, for this long (5m, 1h): other readers skip them until then
     #[arg(long, value_name = "TIME", conflicts_with_all = ["all", "archived"])]
@@ -53,7 +53,7 @@ impl Inbox {
                 _ => Folder::Unread,
             },
             from: self.from.as_deref().map(names::agent).transpose()?,
-            limit: Some(self.limit),
+            limit: usize::try_from(self.limit).ok(),
             // A part of a second is rounded up: whoever asks for a claim gets at least that long.
             claim_seconds: self
                 .claim

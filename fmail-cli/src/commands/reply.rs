@@ -70,7 +70,7 @@ impl Reply {
         let request = ReplyRequest {
             id: self.id,
             body: Source { argument, file, text: self.text, limit }.read()?,
-            subject: self.subject,
+            subject: send::title(self.subject),
             all: self.all,
             priority: self.priority.parse()?,
             tags: self.tag,

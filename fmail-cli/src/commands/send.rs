@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use fmail_api::{
-    AgentName, Error, ErrorKind, Message, Request, Response, Result, SendRequest, Sent, Target, Timestamp,
+    AgentName, Error, ErrorKind, Message, Request, Response, Result, SendRequest, Sent, Target, Timestamp, check_key,
     parse_duration,
 };
 use fmail_host::Route;
@@ -17,7 +18,7 @@ use crate::output::{Outcome, Output, Stop, note};
 use crate::render::{self, Style, ago_in_words};
 use crate::session::{Place, Session, now, unexpected};
 use crate::wait::{Effect, WaitFor, wait};
-use crate::{identity, names};
+use crate::{identity, names, since};
 
 pub(crate) const EXAMPLES: &[Example] = &[
     example("fmail send task \"implement auth\"", "to a topic"),
@@ -75,8 +76,8 @@ pub(crate) struct Send {
     #[arg(long, value_name = "TIME")]
     expires: Option<String>,
 
-    /// Sent twice with the same key, the message is stored once
-    #[arg(long)]
+    /// Sent twice with the same key, the message is stored once: to the same recipients, within a day
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     key: Option<String>,
 
     /// Stay until every recipient has retrieved, read or acknowledged it, or somebody has answered it
@@ -115,8 +116,8 @@ impl Send {
             reply_to: self.reply_to,
             priority,
             tags: self.tag,
-            subject: self.subject,
-            thread: self.thread,
+            subject: title(self.subject),
+            thread: self.thread.as_deref().map(thread).transpose()?,
             recipients,
             cc,
             ack_required: self.ack_required,
@@ -125,6 +126,9 @@ impl Send {
             strict: self.strict || mail.strict_recipients,
             ..SendRequest::new(to, body)
         };
+        // Here and not only by who stores it, so that the answer is the same whoever that is.
+        request.key.as_deref().map_or(Ok(()), check_key)?;
+        let keyed = request.key.is_some();
         let agent = identity::writer(&place.environment)?;
         // What can be read here need not come over the connection.
         let reads_back = self.json && place.settings.route() == Route::Direct;
@@ -136,6 +140,9 @@ impl Send {
             Some(sent) => sent,
             None => standalone(place, agent.clone(), request)?,
         };
+        if keyed && sent.duplicate {
+            note(&format!("its key was used before: nothing new was stored, it is {}", sent.message.id));
+        }
         told_and_printed(&sent, self.json)?;
         match self.wait_for {
             Some(effect) => waited(&place.session(agent)?, &sent.message, effect, timeout, self.json),
@@ -151,13 +158,31 @@ fn targets(text: &str) -> Result<(Target, Vec<Target>)> {
     Ok((first, targets))
 }
 
+/// A title; an empty one is none.
+pub(crate) fn title(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.trim().is_empty())
+}
+
+/// The name of a thread. An empty one leads to no thread: it is what a shell makes of a variable that is not set.
+fn thread(text: &str) -> Result<String> {
+    if text.trim().is_empty() {
+        return Err(Error::invalid("the name of the thread is empty")
+            .help("name one with --thread NAME, or leave the option out; an answer joins the thread of its message"));
+    }
+    Ok(text.into())
+}
+
 /// When a message is of no use any more: in so long, or at a time.
 pub(crate) fn expiry(text: &str, now: Timestamp) -> Result<Timestamp> {
     match parse_duration(text) {
         Ok(time) => Ok(now.after(time).whole_seconds()),
         Err(_) => text.trim().parse::<Timestamp>().map_err(|_| {
-            Error::invalid(format!("`{}` is neither a length of time nor a time", text.escape_debug()))
-                .help("write 90s, 30m, 1h, 2d, or RFC 3339 (2026-01-10T15:30:00Z)")
+            Error::invalid(format!(
+                "`{}` is {}neither a length of time nor a time",
+                text.escape_debug(),
+                since::negative(text)
+            ))
+            .help("write 90s, 30m, 1h, 2d, or RFC 3339 (2026-01-10T15:30:00Z)")
         }),
     }
 }

@@ -59,8 +59,8 @@ fn review(environment: &Environment, project: &Project, trust: bool, json: bool,
     let standing = if noted.is_some() { Standing::Trusted } else { review.standing };
     if json {
         return output.json(&json!({
-            "root": review.root,
-            "file": review.file,
+            "root": review.root.display().to_string(),
+            "file": review.file.display().to_string(),
             "sha256": review.sha256,
             "standing": word(standing),
             "asks": review.asks.iter().map(|ask| json!({
@@ -87,7 +87,7 @@ fn review(environment: &Environment, project: &Project, trust: bool, json: bool,
 fn revoke(environment: &Environment, project: &Project, json: bool, output: &mut Output) -> Outcome {
     let was = TrustNotes::of(environment).revoke(&project.root)?;
     if json {
-        return output.json(&json!({"root": project.root, "revoked": was}));
+        return output.json(&json!({"root": project.root.display().to_string(), "revoked": was}));
     }
     if !was {
         note("this project was not trusted");
@@ -102,6 +102,10 @@ fn list(environment: &Environment, json: bool, output: &mut Output) -> Outcome {
         if json {
             let mut value = serde_json::to_value(trusted)
                 .map_err(|error| Error::internal(format!("a note has no JSON form: {error}")))?;
+            // Shown, where the note itself holds every byte.
+            for (key, path) in [("root", &trusted.root), ("file", &trusted.file)] {
+                value[key] = path.display().to_string().into();
+            }
             value["standing"] = state.into();
             output.json(&value)?;
         } else {

@@ -7,7 +7,7 @@ use fmail_transports::{ANSWER, Answer, Conversation, Endpoint, Failure, reply};
 
 use super::through::{Reached, Through};
 use super::version::speaks_ours;
-use super::{context, explained, is_ours, make_sure, may_be_served, patience, warn, ways};
+use super::{context, explained, is_ours, make_sure, may_be_served, patience, warn, ways, with_our_id};
 use crate::session::Place;
 
 /// The places where a daemon of this project may be.
@@ -141,7 +141,7 @@ impl Daemons {
             Endpoint::Unix(_) => {
                 match conversation.wait(patience(self.route)).and_then(|()| conversation.hello(&context)) {
                     Ok(_) => Ok(Found::There(Greeted::over(conversation, context))),
-                    Err(Failure::Refused(error)) => Err(error),
+                    Err(Failure::Refused(error)) => Err(with_our_id(error, &self.project)),
                     Err(Failure::Lost(_)) => Ok(Found::Silent),
                 }
             }

@@ -12,6 +12,7 @@
 mod attempt;
 mod client;
 mod daemons;
+mod id;
 mod nudge;
 mod search;
 mod send;
@@ -21,6 +22,7 @@ mod version;
 mod watch;
 
 use daemons::Way;
+use id::with_our_id;
 use through::Through;
 use version::{explained, speaks_ours};
 

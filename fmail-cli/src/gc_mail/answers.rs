@@ -16,6 +16,7 @@ use super::letter::{Letter, recipient};
 use super::office::Office;
 use super::usage::Operation;
 use crate::commands::send;
+use crate::output::notice;
 use crate::session::unexpected;
 
 type Answer<T = String> = Result<T, Failure>;
@@ -158,9 +159,10 @@ fn listed(office: &Office, recipient: &str, folder: Folder) -> Answer {
 fn counted(office: &Office, recipient: &str) -> Answer {
     let mut sum = MailCount::default();
     for agent in recipients(office, recipient)? {
-        let Response::Counted(count) = office.call(&agent, Request::Count)?.head else {
+        let Response::Counted { count, notices } = office.call(&agent, Request::Count)?.head else {
             return Err(unexpected().into());
         };
+        notices.iter().for_each(notice);
         sum = MailCount { total: sum.total + count.total, unread: sum.unread + count.unread, ..MailCount::default() };
     }
     object(&sum)

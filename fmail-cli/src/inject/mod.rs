@@ -32,7 +32,7 @@ use notice::Notice;
 use told::{Locked, Memory, Told};
 
 use crate::identity;
-use crate::output::{Outcome, note};
+use crate::output::{self, Outcome, note};
 use crate::session::{Place, Session, unexpected};
 
 /// How long the answer may take, unless the caller says otherwise. The hooks that are installed have twice that.
@@ -168,14 +168,16 @@ fn look(
     }
     let session = place.session(agent.clone())?;
     let told = memory.as_ref().map(Memory::look).unwrap_or_default();
-    let Response::Counted(count) = session.call(Request::Count)?.head else { return Err(unexpected()) };
+    let Response::Counted { count, notices } = session.call(Request::Count)?.head else { return Err(unexpected()) };
+    notices.iter().for_each(output::notice);
+    let trouble = notice::skipped(&notices);
     // The usual case, and as cheap as `check`: no message is read.
-    if !fresh && told.trouble.is_none() && told.knows(&count) {
+    if !fresh && told.trouble == trouble && told.knows(&count) {
         return Ok(Saying::nothing());
     }
     let known = if fresh { &BTreeSet::new() } else { &told.ids };
     let unread = match count.unread {
-        0 => Unread::default(),
+        0 => Unread { trouble, ..Unread::default() },
         _ => Unread::read(&session, known)?,
     };
     if unread.notice.is_empty() && unread.ids == told.ids && unread.trouble == told.trouble {
@@ -239,7 +241,7 @@ impl Unread {
                         unread.notice.add(&mail.message);
                     }
                 }
-                Event::Notice(told) => notices.push(told.text),
+                Event::Notice(told) => notices.push(told),
                 _ => {}
             }
         }

@@ -158,8 +158,8 @@ pub(super) fn trouble(error: &Error) -> String {
 }
 
 /// That some stored messages cannot be shown, on one line.
-pub(super) fn skipped(notices: &[String]) -> Option<String> {
-    let first = notices.first()?;
+pub(super) fn skipped(notices: &[fmail_api::Notice]) -> Option<String> {
+    let first = &notices.first()?.text;
     let more = if notices.len() > 1 { format!(" (and {} more)", notices.len() - 1) } else { String::new() };
     Some(format!("fmail: not all mail could be read: {}{more}", fence::line(first, LINE)))
 }

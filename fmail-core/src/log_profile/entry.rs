@@ -120,6 +120,8 @@ fn newer(format: u64) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use fmail_api::MAX_NESTING;
+
     use super::*;
 
     fn message() -> Message {
@@ -167,9 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn a_body_as_deep_as_json_is_read_reads_back() {
+    fn a_body_as_deep_as_allowed_reads_back() {
         let mut deep = message();
-        deep.body = serde_json::from_str(&format!("{}1{}", "[".repeat(125), "]".repeat(125))).unwrap();
+        deep.body = serde_json::from_str(&format!("{}1{}", "[".repeat(MAX_NESTING), "]".repeat(MAX_NESTING))).unwrap();
         let entry = Entry::Message(deep);
         assert_eq!(Entry::parse(&entry.to_string()).unwrap(), entry);
     }

@@ -12,11 +12,11 @@ mod tests;
 mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fmail_api::{
-    AgentName, ErrorKind, Event, Expect, MailCount, MailState, Message, MessageId, Order, Query, RecordKey, Result,
-    Since, Store, Target, Timestamp,
+    AgentName, ErrorKind, Event, Expect, MailCount, MailState, Message, MessageId, MessageStream, NoticeKind, Order,
+    Query, RecordKey, Result, Since, Store, Target, Timestamp,
 };
 use futures::StreamExt;
 use serde_json::Value;
@@ -27,6 +27,8 @@ pub(crate) use states::{Shelf, is_lasting};
 use stretch::Stretch;
 use tally::{Counted, Note, Tally};
 
+use crate::notices::Notices;
+
 /// Whoever only looks, and had to look at this many messages, keeps the tally for the next.
 const WORTH_KEEPING: u64 = 256;
 
@@ -35,11 +37,13 @@ pub(crate) struct Mailbox<'a> {
     store: &'a dyn Store,
     agent: &'a AgentName,
     now: Timestamp,
+    /// What of it turned out to be broken while it was looked through.
+    notices: Mutex<Notices>,
 }
 
 impl<'a> Mailbox<'a> {
     pub(crate) fn new(store: &'a dyn Store, agent: &'a AgentName, now: Timestamp) -> Self {
-        Mailbox { store, agent, now }
+        Mailbox { store, agent, now, notices: Mutex::default() }
     }
 
     fn target(&self) -> Target {
@@ -49,6 +53,11 @@ impl<'a> Mailbox<'a> {
     /// A query for messages in this mailbox.
     pub(crate) fn query(&self) -> Query {
         Query::target(self.target())
+    }
+
+    /// What was found broken so far: it is in the mailbox, and not among its messages.
+    pub(crate) fn into_notices(self) -> Notices {
+        self.notices.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How much open mail there is.
@@ -91,13 +100,33 @@ impl<'a> Mailbox<'a> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
+        let events = self.store.scan(Query { ids, ..self.query() }).await?.messages;
         let mut found = Vec::new();
-        let mut events = self.store.scan(Query { ids, ..self.query() }).await?.messages;
+        self.each(events, |message| found.push(message.clone())).await?;
+        Ok(found)
+    }
+
+    /// Goes through the messages of a scan, and keeps what is said of those that are broken.
+    async fn each(&self, mut events: MessageStream, mut seen: impl FnMut(&Arc<Message>)) -> Result<()> {
         while let Some(event) = events.next().await {
-            if let Event::Message(delivery) = event? {
-                found.push(delivery.message.clone());
+            match event? {
+                Event::Message(delivery) => seen(&delivery.message),
+                Event::Notice(notice) if notice.kind == NoticeKind::Broken => {
+                    self.notices.lock().unwrap_or_else(PoisonError::into_inner).add(notice);
+                }
+                _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// The messages of a scan, each with its `expires`.
+    async fn arrivals(&self, events: MessageStream) -> Result<BTreeMap<MessageId, Option<Timestamp>>> {
+        let mut found = BTreeMap::new();
+        self.each(events, |message| {
+            found.insert(message.id, message.expires);
+        })
+        .await?;
         Ok(found)
     }
 
@@ -166,7 +195,7 @@ impl<'a> Mailbox<'a> {
             other => other?,
         };
         tally.cursor = scan.cursor;
-        let arrived = arrivals(scan.messages).await?;
+        let arrived = self.arrivals(scan.messages).await?;
         let states = self.states(&arrived.keys().copied().collect()).await?;
         for (id, expires) in &arrived {
             let counted = states.get(id).map_or(Counted::Unread, Counted::of);
@@ -190,7 +219,7 @@ impl<'a> Mailbox<'a> {
         let states = self.all_states(Counted::of).await?;
         let scan = self.store.scan(Query { order: Order::Ascending, ..self.query() }).await?;
         let mut tally = Tally { settling, ..Tally::empty(scan.cursor) };
-        let stored = arrivals(scan.messages).await?;
+        let stored = self.arrivals(scan.messages).await?;
         for (id, expires) in &stored {
             tally.add(*id, *expires, states.get(id).copied().unwrap_or(Counted::Unread));
         }
@@ -213,17 +242,6 @@ impl<'a> Mailbox<'a> {
         tally.recount(stretch, &states, &expires);
         Ok(())
     }
-}
-
-/// The messages of a stream, each with its `expires`.
-async fn arrivals(mut messages: fmail_api::MessageStream) -> Result<BTreeMap<MessageId, Option<Timestamp>>> {
-    let mut found = BTreeMap::new();
-    while let Some(event) = messages.next().await {
-        if let Event::Message(delivery) = event? {
-            found.insert(delivery.message.id, delivery.message.expires);
-        }
-    }
-    Ok(found)
 }
 
 fn as_value(value: &impl serde::Serialize) -> Value {

@@ -11,9 +11,9 @@ use futures::StreamExt;
 use futures::executor::block_on;
 use serde_json::json;
 
+use super::Mailbox;
 use super::stretch::Stretch;
 use super::tally::{Counted, Tally};
-use super::{Mailbox, arrivals};
 use crate::Operations;
 use crate::testing::{Fails, Project, context};
 
@@ -42,8 +42,9 @@ fn states(project: &Project) -> BTreeMap<MessageId, MailState> {
 fn agrees(project: &Project, what: &str) {
     let (states, agent) = (states(project), bob());
     let mailbox = Mailbox::new(&*project.store, &agent, project.now());
-    let stored =
-        block_on(async { arrivals(project.store.scan(mailbox.query()).await.unwrap().messages).await.unwrap() });
+    let stored = block_on(async {
+        mailbox.arrivals(project.store.scan(mailbox.query()).await.unwrap().messages).await.unwrap()
+    });
     let with = |fits: &dyn Fn(&MailState) -> bool| -> BTreeSet<MessageId> {
         let state = |id: &MessageId| states.get(id).cloned().unwrap_or_default();
         stored.keys().filter(|id| fits(&state(id))).copied().collect()

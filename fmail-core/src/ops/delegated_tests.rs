@@ -199,7 +199,7 @@ impl Bench {
 
     fn count(&self, agent: &str) -> (u64, u64) {
         match self.head(agent, Request::Count).unwrap() {
-            Response::Counted(count) => (count.total, count.unread),
+            Response::Counted { count, .. } => (count.total, count.unread),
             other => panic!("{other:?}"),
         }
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fmail_api::{
-    Claim, Context, Error, Event, EventStream, Folder, InboxRequest, Mail, MailCount, MailState, MessageId, Order,
-    Query, Reply, Response, Result, Timestamp,
+    Claim, Context, Error, Event, EventStream, Folder, InboxRequest, Mail, MailCount, MailState, MessageId, Notice,
+    Order, Query, Reply, Response, Result, Timestamp,
 };
 use futures::StreamExt;
 
@@ -18,13 +18,15 @@ use crate::{Operations, access};
 const LONGEST_LEASE: u64 = 24 * 3600;
 
 impl Operations {
-    /// How much open mail the agent has. Nothing changes.
-    pub(crate) async fn count(&self, context: &Context) -> Result<MailCount> {
+    /// How much open mail the agent has, and what of its mailbox cannot be read. Nothing changes.
+    pub(crate) async fn count(&self, context: &Context) -> Result<(MailCount, Vec<Notice>)> {
         access::named(context, "an inbox")?;
         if let Some(delegated) = self.delegated(context) {
-            return delegated.count().await;
+            return Ok((delegated.count().await?, Vec::new()));
         }
-        Mailbox::new(&*self.store, &context.agent, self.moment()).count().await
+        let mailbox = Mailbox::new(&*self.store, &context.agent, self.moment());
+        let count = mailbox.count().await?;
+        Ok((count, mailbox.into_notices().told()))
     }
 
     /// The agent's own mail, the oldest first unless the newest are wanted. Unless it only peeks, the messages count as retrieved from now on, which
@@ -66,7 +68,7 @@ impl Operations {
         let more = found.saturating_sub(states.len()) as u64;
         let order = if request.newest { Order::Descending } else { Order::Ascending };
         let events = self.mail(Query { order, ..mailbox.query() }, states, now).await?;
-        Ok(Reply::streaming(Response::Mail { more }, events))
+        Ok(Reply::streaming(Response::Mail { more }, mailbox.into_notices().before(events)))
     }
 
     /// The agent's mail where the store keeps the states of mail itself.

@@ -31,7 +31,7 @@ fn bodies(project: &Project, agent: &str, folder: Folder) -> Vec<String> {
 
 fn count(project: &Project, agent: &str) -> (u64, u64) {
     match project.call(agent, Request::Count).unwrap().head {
-        Response::Counted(MailCount { total, unread, .. }) => (total, unread),
+        Response::Counted { count: MailCount { total, unread, .. }, .. } => (total, unread),
         other => panic!("{other:?}"),
     }
 }
@@ -57,7 +57,7 @@ fn mark_one(project: &Project, agent: &str, what: Mark, id: impl ToString) -> Re
 fn the_unread_set_is_equal_for_the_same_messages_only() {
     let project = Project::new();
     let set = || match project.call("bob", Request::Count).unwrap().head {
-        Response::Counted(count) => count.unread_set,
+        Response::Counted { count, .. } => count.unread_set,
         other => panic!("{other:?}"),
     };
     assert_eq!(set(), None, "nothing is unread");

@@ -9,6 +9,7 @@ use fmail_api::{
 use futures::StreamExt;
 
 use crate::Operations;
+use crate::access::keepable;
 use crate::operations::random;
 
 /// A generated name that is taken is drawn again this often; from half of it on, a number makes it rarer.
@@ -34,6 +35,9 @@ const NOUNS: &[&str] = &[
 
 impl Operations {
     pub(crate) async fn register(&self, context: &Context, request: RegisterRequest) -> Result<Registered> {
+        if let Some(name) = &request.name {
+            keepable(name)?;
+        }
         match request.name {
             Some(name) if request.again => self.come_back(&name, context, request.profile).await,
             Some(name) => self.claim(&name, context, request.profile).await,
@@ -146,6 +150,20 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Conflict);
         assert!(error.message().contains("agent-42"));
         assert!(block_on(project.store.get(&RecordKey::agent(&"agent-42".parse().unwrap()))).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_name_that_no_command_would_take_is_not_given() {
+        let project = Project::new();
+        for again in [false, true] {
+            let name = Some("anon-3".parse().unwrap());
+            let request = RegisterRequest { name, again, ..RegisterRequest::default() };
+            let error = project.call("anon-1", Request::Register(request)).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::InvalidAgent);
+            assert!(error.message().contains("anon-3") && error.help_text().unwrap().contains("choose another"));
+        }
+        assert!(block_on(project.store.get(&RecordKey::agent(&"anon-3".parse().unwrap()))).unwrap().is_none());
+        assert_eq!(register(&project, Some("anon-x")).unwrap(), "anon-x");
     }
 
     #[test]

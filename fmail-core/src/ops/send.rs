@@ -6,12 +6,13 @@ mod recipients;
 mod reply_to;
 
 use fmail_api::{
-    Appended, Backlog, Context, Draft, Error, Message, Principal, Recipients, Result, SendRequest, Sent, Timestamp,
-    UnknownRecipient, canonical_tags,
+    AgentName, Appended, Backlog, Context, Draft, Error, ErrorKind, Message, Principal, Recipients, Result,
+    SendRequest, Sent, Target, Timestamp, UnknownRecipient, canonical_tags, check_key,
 };
 use serde_json::Value;
 
 use crate::Operations;
+use crate::access::is_made_up;
 use reply_to::ReplyTo;
 
 impl Operations {
@@ -22,7 +23,7 @@ impl Operations {
         let appended = self.store.append(draft).await?;
         // The record follows the message, so that a kill between the two loses a time stamp and not a message.
         let untracked = self.track(context).await.err().map(|error| error.to_string());
-        Ok(self.sent(appended, found, untracked).await)
+        self.sent(appended, found, untracked).await
     }
 
     /// How many sends are worth being put together for [`Operations::send_many`], for who has many at the same time.
@@ -69,13 +70,14 @@ impl Operations {
                     untracked
                 }
             };
-            answers.push(Ok(self.sent(appended, found, untracked).await));
+            answers.push(self.sent(appended, found, untracked).await);
         }
         answers
     }
 
     async fn draft(&self, context: &Context, request: SendRequest) -> Result<(Draft, Found)> {
         check_body(&request.body)?;
+        request.key.as_deref().map_or(Ok(()), check_key)?;
         let tags = canonical_tags(request.tags.iter().map(String::as_str))?;
         let reply_to = match &request.reply_to {
             Some(text) => Some(self.resolve_reply(context, text).await?),
@@ -90,11 +92,12 @@ impl Operations {
             extra.extend(more);
         }
         let strict = request.strict;
+        let more = others(&request.to, request.recipients, request.cc);
         let draft = Draft {
             from: context.agent.clone(),
             to: request.to,
             body: request.body,
-            more: Recipients { recipients: request.recipients, cc: request.cc },
+            more,
             reply_to: reply_to.as_ref().map(ReplyTo::id),
             priority: request.priority,
             // Standalone messages carry no host (SPEC.md): only what came to us from elsewhere says from where.
@@ -113,12 +116,15 @@ impl Operations {
             return Err(refused(&unknown));
         }
         let backlog = self.backlog(&draft).await;
-        Ok((draft, Found { unknown, backlog, reply_to_unknown: matches!(reply_to, Some(ReplyTo::Unknown(_))) }))
+        let meant = draft.key.is_some().then(|| (draft.from.clone(), draft.to.clone(), draft.more.clone()));
+        let reply_to_unknown = matches!(reply_to, Some(ReplyTo::Unknown(_)));
+        Ok((draft, Found { unknown, backlog, reply_to_unknown, meant }))
     }
 
-    async fn sent(&self, appended: Appended, found: Found, agent_not_tracked: Option<String>) -> Sent {
+    async fn sent(&self, appended: Appended, found: Found, agent_not_tracked: Option<String>) -> Result<Sent> {
+        check_repetition(&appended, &found)?;
         let namesake = self.namesake(&appended.message).await;
-        Sent {
+        Ok(Sent {
             message: Message::clone(&appended.message),
             duplicate: appended.duplicate,
             not_durable: appended.not_durable,
@@ -127,7 +133,7 @@ impl Operations {
             backlog: found.backlog,
             reply_to_unknown: found.reply_to_unknown,
             agent_not_tracked,
-        }
+        })
     }
 }
 
@@ -136,6 +142,40 @@ struct Found {
     unknown: Vec<UnknownRecipient>,
     backlog: Vec<Backlog>,
     reply_to_unknown: bool,
+    /// Whose message it is and for whom, where it has a key.
+    meant: Option<(AgentName, Target, Recipients)>,
+}
+
+/// A key stands for one message of one sender to the same recipients. Whoever uses one that stands for another message must not
+/// be told that theirs is stored, nor be shown that one.
+fn check_repetition(appended: &Appended, found: &Found) -> Result<()> {
+    let (Some((from, to, more)), true) = (&found.meant, appended.duplicate) else { return Ok(()) };
+    let first = &*appended.message;
+    // A script without a name of its own has another made-up one when it tries again.
+    let same_sender = first.from == *from || (is_made_up(&first.from) && is_made_up(from));
+    if same_sender && (&first.to, &first.more) == (to, more) {
+        return Ok(());
+    }
+    let key = first.key.as_deref().unwrap_or_default();
+    let other = if same_sender { "to other recipients" } else { "of another agent" };
+    Err(Error::new(ErrorKind::Conflict, format!("the key `{key}` stands for a message {other}; nothing was stored"))
+        .help("a key is for sending one message again: give each message one of its own"))
+}
+
+/// The recipients beyond the first, each named once.
+fn others(to: &Target, recipients: Vec<Target>, cc: Vec<Target>) -> Recipients {
+    let mut named = vec![to.clone()];
+    let mut new = |targets: Vec<Target>| -> Vec<Target> {
+        let mut kept = Vec::new();
+        for target in targets {
+            if !named.contains(&target) {
+                named.push(target.clone());
+                kept.push(target);
+            }
+        }
+        kept
+    };
+    Recipients { recipients: new(recipients), cc: new(cc) }
 }
 
 /// A text of nothing but blanks is a mistake in the caller's script, never a message.
@@ -251,6 +291,64 @@ mod tests {
         let sent = project.send("alice", "task", "hello");
         assert!(sent.agent_not_tracked.unwrap().contains("agents/alice"));
         assert_eq!(stored(&project), 1);
+    }
+
+    #[test]
+    fn a_key_that_stands_for_another_message_is_a_conflict_and_shows_nothing() {
+        let project = Project::new();
+        let keyed = |to: &str, body: &str| SendRequest { key: Some("k".into()), ..request(to, body) };
+        project.try_send("alice", keyed("@bob", "a secret")).unwrap();
+        for (from, to) in [("mallory", "task"), ("mallory", "@bob"), ("alice", "@carol"), ("alice", "task")] {
+            let error = project.try_send(from, keyed(to, "another")).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Conflict);
+            assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+        }
+        let mut copied = keyed("@bob", "a secret");
+        copied.cc = vec!["@carol".parse().unwrap()];
+        assert_eq!(project.try_send("alice", copied).unwrap_err().kind(), ErrorKind::Conflict);
+        assert!(project.try_send("alice", keyed("@bob", "in other words")).unwrap().duplicate);
+    }
+
+    #[test]
+    fn a_script_without_a_name_repeats_its_message_from_another_process() {
+        let project = Project::new();
+        let keyed = |body: &str| SendRequest { key: Some("k".into()), ..request("task", body) };
+        let first = project.try_send("anon-1", keyed("x")).unwrap();
+        let again = project.try_send("anon-2", keyed("x")).unwrap();
+        assert_eq!((again.duplicate, again.message.id), (true, first.message.id));
+        assert_eq!(project.try_send("alice", keyed("x")).unwrap_err().kind(), ErrorKind::Conflict);
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_one_is_refused_and_nothing_stored() {
+        let project = Project::new();
+        for key in ["", "a\nb", &"k".repeat(256)] {
+            let error = project.try_send("alice", SendRequest { key: Some(key.into()), ..request("task", "x") });
+            assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidRequest);
+        }
+        assert_eq!(stored(&project), 0);
+    }
+
+    #[test]
+    fn a_recipient_who_is_named_twice_is_one() {
+        let project = Project::new();
+        let targets = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect::<Vec<_>>();
+        let mut asked = request("@bob", "x");
+        (asked.recipients, asked.cc) = (targets(&["@bob", "task", "task"]), targets(&["@bob", "task", "@carol"]));
+        let more = project.try_send("alice", asked).unwrap().message.more;
+        assert_eq!((more.recipients, more.cc), (targets(&["task"]), targets(&["@carol"])));
+    }
+
+    #[test]
+    fn a_field_that_would_hide_another_is_refused_and_nothing_stored() {
+        let project = Project::new();
+        for (name, value) in [("from", json!("bob")), ("tags", json!(5)), ("id", json!("x")), ("body", json!(1))] {
+            let mut asked = request("task", "x");
+            asked.extra.insert(name.into(), value);
+            let error = project.try_send("alice", asked).unwrap_err();
+            assert!(error.kind() == ErrorKind::InvalidRequest && error.message().contains(name), "{error}");
+        }
+        assert_eq!(stored(&project), 0);
     }
 
     #[test]

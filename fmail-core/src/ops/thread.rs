@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{
-    Context, Error, Event, EventStream, Mail, MailState, Message, MessageId, Query, Reply, Response, Result, Since,
-    ThreadRequest,
+    Context, Error, ErrorKind, Event, EventStream, Mail, MailState, Message, MessageId, Query, Reply, Response, Result,
+    Since, ThreadRequest,
 };
 use futures::StreamExt;
 
@@ -46,8 +46,15 @@ impl Operations {
         let ids = self.members(&thread, &|message| context.may_read(message)).await?;
         let now = self.moment();
         let mailbox = Mailbox::new(&*self.store, &context.agent, now);
-        let mut states = mailbox.states(&ids.iter().copied().collect()).await?;
-        states.retain(|_, state| *state != MailState::default());
+        let mut states = match mailbox.states(&ids.iter().copied().collect()).await {
+            Ok(states) => Some(states),
+            // Another user than the owner: what may be read is shown, without what the agent has done with it.
+            Err(error) if error.kind() == ErrorKind::Denied => None,
+            Err(error) => return Err(error),
+        };
+        if let Some(states) = &mut states {
+            states.retain(|_, state| *state != MailState::default());
+        }
         let events = self.in_turn(ids).await?;
         let caller = context.clone();
         let events = events.filter_map(move |event| {
@@ -80,7 +87,7 @@ impl Operations {
                 Ok(Found::Message(message)) => self.thread_name(message, &|message| context.may_read(message)).await,
                 Ok(Found::Nothing(_)) => Ok(text.into()),
                 // A thread may have a name of digits.
-                Err(error) if error.kind() == fmail_api::ErrorKind::NotFound => Ok(text.into()),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(text.into()),
                 Err(error) => Err(error),
             },
         }
@@ -106,12 +113,11 @@ impl Operations {
         Ok(message.id.to_string())
     }
 
-    /// The messages with these ids that there are, in this order.
+    /// The messages with these ids that there are, in this order, and what the store has to say beside them, also when
+    /// there is no id.
     pub(crate) async fn in_turn(&self, ids: Vec<MessageId>) -> Result<EventStream> {
-        if ids.is_empty() {
-            return Ok(futures::stream::empty().boxed());
-        }
-        let query = Query { ids: ids.iter().copied().collect(), ..Query::default() };
+        let limit = ids.is_empty().then_some(0);
+        let query = Query { ids: ids.iter().copied().collect(), limit, ..Query::default() };
         let mut events = self.store.scan(query).await?.messages;
         // Nearly always the order is that of the ids, and nothing has to be held back for it.
         if ids.is_sorted() {
@@ -217,22 +223,22 @@ fn came_from_elsewhere(message: &Message) -> bool {
     message.origin_id.is_some() || message.host.is_some()
 }
 
-/// The message as the agent sees it; one that it has deleted is gone.
+/// The message as the agent sees it; one that it has deleted is gone. Without `states` nothing is said of them.
 fn with_state(
     context: &Context,
     message: Arc<Message>,
-    states: &mut BTreeMap<MessageId, MailState>,
+    states: &mut Option<BTreeMap<MessageId, MailState>>,
     now: fmail_api::Timestamp,
 ) -> Option<Event> {
     if !context.may_read(&message) {
         return None;
     }
-    let state = states.remove(&message.id).unwrap_or_default();
+    let is_mail = states.is_some() && shelf_of(&context.agent, &message) == Some(Shelf::Mailbox);
+    let state = states.as_mut().and_then(|states| states.remove(&message.id)).unwrap_or_default();
     if state.deleted.is_some() {
         return None;
     }
-    let standing =
-        (shelf_of(&context.agent, &message) == Some(Shelf::Mailbox)).then(|| state.standing(message.expires, now));
+    let standing = is_mail.then(|| state.standing(message.expires, now));
     Some(Event::Mail(Box::new(Mail { message, state, standing })))
 }
 

@@ -29,6 +29,9 @@ pub struct Exported {
 pub async fn export(store: &dyn Store, clock: &dyn Clock, to: &mut dyn Write, tell: Tell<'_>) -> Result<Exported> {
     super::marker::check_whole(store).await?;
     let project = store.get(&RecordKey::project()).await?;
+    let mut messages = store.scan(Query { order: Order::Arrival, ..Query::default() }).await?.messages;
+    // Asked for before anything is written: what comes first tells whether there is to be an export at all.
+    let mut next = next_message(&mut messages, tell).await?;
     let mut file = File { to, sum: Sha256::new() };
     file.line(&Header {
         fmail_export: VERSION,
@@ -36,13 +39,13 @@ pub async fn export(store: &dyn Store, clock: &dyn Clock, to: &mut dyn Write, te
         exported: clock.now().whole_seconds(),
     })?;
     let mut exported = Exported::default();
-    let mut messages = store.scan(Query { order: Order::Arrival, ..Query::default() }).await?.messages;
-    while let Some(delivery) = next_message(&mut messages, tell).await? {
+    while let Some(delivery) = next {
         file.line(&Line::Message(&*delivery.message))?;
         exported.messages += 1;
         if exported.messages.is_multiple_of(STEP) {
             tell(Progress::Messages(exported.messages));
         }
+        next = next_message(&mut messages, tell).await?;
     }
     let mut records = store.list("").await?;
     while let Some(record) = next_record(&mut records).await? {

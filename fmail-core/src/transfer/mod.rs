@@ -25,7 +25,7 @@ mod settle;
 mod tests;
 mod writing;
 
-use fmail_api::{Delivery, Event, MessageStream, Notice, RecordKey, Result};
+use fmail_api::{Delivery, Error, ErrorKind, Event, MessageStream, Notice, NoticeKind, RecordKey, Result};
 use futures::StreamExt;
 use serde::Serialize;
 
@@ -73,9 +73,16 @@ async fn next_message(messages: &mut MessageStream, tell: Tell<'_>) -> Result<Op
     while let Some(event) = messages.next().await {
         match event? {
             Event::Message(delivery) => return Ok(Some(delivery)),
+            Event::Notice(notice) if notice.kind == NoticeKind::Hidden => return Err(partly_readable(&notice)),
             Event::Notice(notice) => tell(Progress::Notice(notice)),
             _ => {}
         }
     }
     Ok(None)
+}
+
+/// What this user may not read would be missing in the copy, and nobody would miss it until it is needed.
+fn partly_readable(hidden: &Notice) -> Error {
+    Error::new(ErrorKind::Denied, format!("only a part of the project could be moved: {}", hidden.text))
+        .help("run fmail as that user")
 }

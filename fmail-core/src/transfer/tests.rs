@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fmail_api::{
-    Clock, Draft, Error, ErrorKind, Expect, GcRequest, Imported, Mark, MarkRequest, Order, Query, ReceiptRequest,
-    Record, RecordKey, Request, ReserveRequest, Response, Result, Store,
+    Clock, Draft, Error, ErrorKind, Expect, GcRequest, Imported, MAX_NESTING, Mark, MarkRequest, Order, Query,
+    ReceiptRequest, Record, RecordKey, Request, ReserveRequest, Response, Result, Store,
 };
 use fmail_backends::{FilesOptions, FilesStore, MemoryStore};
 use futures::StreamExt;
@@ -420,7 +420,7 @@ fn a_form_that_is_not_known_is_refused() {
 #[test]
 fn a_message_may_be_nested_as_deeply_in_an_export_as_in_a_store() {
     let project = Project::new();
-    let body: Value = serde_json::from_str(&format!("{}{}", "[".repeat(126), "]".repeat(126))).unwrap();
+    let body: Value = serde_json::from_str(&format!("{}{}", "[".repeat(MAX_NESTING), "]".repeat(MAX_NESTING))).unwrap();
     project.send("alice", "task", body);
     let to = memory(&project);
     take_in(&import(&*to, &project), &exported(&project, &*project.store)).unwrap();

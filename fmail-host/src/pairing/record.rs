@@ -9,6 +9,7 @@ use fmail_transports::peer::{Believed, Fingerprint, HostPort, PeerAddress};
 use serde::{Deserialize, Serialize};
 
 use super::{AGAIN, denied};
+use crate::path_text;
 
 /// Two hosts that were paired, seen from one of them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,7 @@ pub struct Pairing {
     /// The project that is exchanged.
     pub project: String,
     /// Its directory.
+    #[serde(with = "path_text")]
     pub root: PathBuf,
     /// Where the host is reached that invited.
     #[serde(with = "text")]

@@ -19,8 +19,8 @@ use crate::PluginSettings;
 pub struct Inspection {
     /// The word of its form: `library` or `program`.
     pub form: String,
-    /// Its file, unless a command is configured.
-    pub path: Option<PathBuf>,
+    /// Its file as it is shown, unless a command is configured.
+    pub path: Option<String>,
     /// The command that runs it, if one is configured.
     pub command: Option<Vec<String>>,
     /// The SHA-256 of the file.
@@ -67,7 +67,7 @@ impl Inspection {
         Ok(Inspection {
             form: form.word().into(),
             sha256: path.as_ref().map(digest).transpose()?,
-            path,
+            path: path.map(|path| path.display().to_string()),
             command: settings.command.clone(),
             abi,
             host_abi: [ABI_MAJOR, ABI_MINOR],

@@ -44,6 +44,7 @@ pub use fmail_abi::{Service, Spawner, Work};
 pub use failure::failure;
 pub(crate) use file::sha256_of;
 pub use file::{PluginFile, PluginForm, Refusal, check_file};
+pub use gate::PATIENCE;
 pub use inspected::{Abi, Inspection};
 pub use instance::{Carrier, Instance, Replies, Upward};
 pub use library::{Library, serve_library};

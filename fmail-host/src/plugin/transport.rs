@@ -1,6 +1,6 @@
 //! A plugin as a transport.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -110,6 +110,15 @@ pub(super) fn overdue(kind: &str, name: &str) -> Error {
     )
 }
 
+/// A project's directory as a plugin is told it: lines of JSON hold text.
+fn told(root: &Path) -> Result<&str> {
+    let not_text = || {
+        Error::invalid(format!("a plugin cannot be told of {}, since the path is not UTF-8", root.display()))
+            .help("rename the directory, or name the project by its id")
+    };
+    root.to_str().ok_or_else(not_text)
+}
+
 /// A project at the other end of a transport that is a plugin.
 struct PluginClient {
     instance: Arc<Instance>,
@@ -121,7 +130,7 @@ impl Client for PluginClient {
     async fn call(&self, context: &Context, request: Request) -> Result<Reply> {
         let project = match &self.project {
             ProjectRef::Id(id) => json!({ "project": id }),
-            ProjectRef::Root(root) => json!({ "root": root }),
+            ProjectRef::Root(root) => json!({ "root": told(root)? }),
         };
         let project = project.to_string();
         let line = outgoing::request(context, &request, "1")?;

@@ -1,8 +1,8 @@
 //! An instance of the plugin whose calls are looked at on their way.
 
-use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fmail_abi::{Call, Calls, Observer, Peer};
 use fmail_api::{AgentName, Draft, Log, Query, Result, Store, Target};
@@ -12,6 +12,7 @@ use futures::StreamExt;
 use futures::executor::block_on;
 
 use crate::subject::Place;
+use crate::times::Step;
 
 /// Something to be held in the way of the calls.
 pub type Wrapping = fn(Arc<dyn Carrier>, Arc<Watched>) -> Arc<dyn Carrier>;
@@ -19,10 +20,10 @@ pub type Wrapping = fn(Arc<dyn Carrier>, Arc<Watched>) -> Arc<dyn Carrier>;
 /// What was seen of the calls.
 #[derive(Default)]
 pub struct Watched {
-    /// How long the fastest call of each method took to return, and how many there were.
-    pub fastest: Mutex<BTreeMap<String, (Duration, u32)>>,
     /// Calls that were made from inside of an answer.
     pub inner: Mutex<Vec<Call>>,
+    /// Who wants to know how long calls take to return.
+    steps: OnceLock<Sender<Step>>,
     calls: OnceLock<Arc<Calls>>,
     peer: OnceLock<Arc<dyn Peer>>,
     request: OnceLock<(&'static str, Vec<u8>)>,
@@ -135,6 +136,18 @@ impl Watched {
     pub fn ask_inside(&self, request: (&'static str, Vec<u8>)) {
         let _ = self.request.set(request);
     }
+
+    /// From the next call on, tells when one begins and when it has returned.
+    pub fn tell_steps(&self, steps: Sender<Step>) {
+        let _ = self.steps.set(steps);
+    }
+
+    fn step(&self, step: impl FnOnce() -> Step) {
+        if let Some(steps) = self.steps.get() {
+            // Nobody listens any more once it is known what was to be known.
+            let _ = steps.send(step());
+        }
+    }
 }
 
 /// Tells of answers; asks from inside of them when it is told to.
@@ -161,7 +174,7 @@ pub fn as_it_is(carrier: Arc<dyn Carrier>, _: Arc<Watched>) -> Arc<dyn Carrier> 
     carrier
 }
 
-/// Overwrites what a call has borrowed as soon as it returns, and measures it.
+/// Overwrites what a call has borrowed as soon as it returns, and tells how long that took.
 pub fn scribbling(inner: Arc<dyn Carrier>, watched: Arc<Watched>) -> Arc<dyn Carrier> {
     Arc::new(Scribbling { inner, watched })
 }
@@ -174,16 +187,15 @@ struct Scribbling {
 impl Peer for Scribbling {
     fn call(&self, id: u64, method: &str, context: &[u8], request: &[u8]) {
         let (mut lent_context, mut lent) = (context.to_vec(), request.to_vec());
+        self.watched.step(|| Step::Entered(method.into()));
         let start = Instant::now();
         self.inner.call(id, method, &lent_context, &lent);
         let took = start.elapsed();
+        self.watched.step(|| Step::Returned(method.into(), took));
         lent_context.fill(b'#');
         lent.fill(b'#');
         // The compiler must not find out that nobody looks at them any more.
         std::hint::black_box((&lent_context, &lent));
-        let mut fastest = self.watched.fastest.lock().unwrap_or_else(PoisonError::into_inner);
-        let (least, count) = fastest.entry(method.into()).or_insert((took, 0));
-        (*least, *count) = ((*least).min(took), *count + 1);
     }
 
     fn pull(&self, id: u64, credits: u32) {

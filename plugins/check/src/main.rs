@@ -8,6 +8,7 @@
 //! | `which.rs` | which plugin is meant |
 //! | `subject.rs` | projects that it keeps, for the suite of stores and logs |
 //! | `boundary.rs` | an instance whose calls are looked at on their way |
+//! | `times.rs` | how long those calls take to return |
 //! | `hosted.rs` | a host with projects in memory, one of which may misbehave, for transports and relays |
 //! | `cases/` | the cases that are not those of stores |
 //! | `bench.rs` | what it costs |
@@ -19,6 +20,7 @@ mod check;
 mod child;
 mod hosted;
 mod subject;
+mod times;
 mod which;
 
 use std::process::ExitCode;

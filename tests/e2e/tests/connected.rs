@@ -4,10 +4,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use fmail_e2e::Sandbox;
+use fmail_e2e::{Sandbox, Wire};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A message that went through a daemon carries the host; one that did not, does not.
 fn went_through(message: &Value) -> bool {
@@ -43,6 +43,28 @@ fn what_the_daemon_refuses_is_the_answer() {
     assert!(sandbox.names(".fmail/topics/task").is_empty());
     let other = sandbox.agent("alice").env("FMAIL_PROJECT", "another").args(["send", "task", "x"]).fails(5);
     other.says(&["not the one that the request names"]);
+}
+
+#[test]
+fn an_id_that_the_daemon_refuses_is_told_with_where_it_comes_from() {
+    let sandbox = Sandbox::new();
+    let _daemon = sandbox.forged(&[]);
+    for args in
+        [&["send", "task", "hi"][..], &["watch", "--timeout", "1s"], &["nudge", "bob", "hi"], &["relay", "status"]]
+    {
+        let refused = sandbox.agent("alice").env("FMAIL_PROJECT", "zzz").args(args).fails(5);
+        refused.says(&["this is the project proj-", "FMAIL_PROJECT names `zzz`", "help: unset FMAIL_PROJECT"]);
+    }
+}
+
+#[test]
+fn the_daemon_registers_no_name_that_is_given_to_agents_without_one() {
+    let sandbox = Sandbox::new();
+    let _daemon = sandbox.forged(&[]);
+    sandbox.fmail().args(["register", "anon-3"]).fails(4).says(&["`anon-3`", "agents without a name"]);
+    let mut wire = Wire::connect(&sandbox.store().join("forged.sock")).expect("it listens");
+    let answer = wire.ask(&json!({"cmd": "register", "agent": "x", "name": "anon-3"})).expect("an answer");
+    assert_eq!((&answer["ok"], &answer["error"]["code"]), (&json!(false), &json!("invalid_agent")), "{answer}");
 }
 
 #[test]

@@ -11,6 +11,13 @@ fn text(id: &str, to: &str, body: &str) -> String {
     json!({"id": id, "from": "hand", "to": to, "time": "2026-01-10T15:30:00Z", "body": body}).to_string()
 }
 
+/// Writes a file below `.fmail` that nobody can take for one in the making.
+fn write_old(sandbox: &Sandbox, place: &str, text: &str) {
+    let path = sandbox.write(format!(".fmail/{place}"), text);
+    let old = std::time::SystemTime::now() - Duration::from_secs(3600);
+    fs::File::open(path).and_then(|file| file.set_modified(old)).expect("own file");
+}
+
 /// A project with one message of our own, and a watch on everything.
 fn watched() -> (Sandbox, Running) {
     let sandbox = Sandbox::new();
@@ -304,5 +311,82 @@ fn a_foreign_file_in_the_same_instant_as_our_own_sends_is_never_lost() {
         let line = watch.line_within(left).unwrap_or_else(|| panic!("only {} arrived", ids.len()));
         let message: serde_json::Value = serde_json::from_str(&line).expect("JSON");
         assert!(ids.insert(message["id"].to_string()), "twice: {line}");
+    }
+}
+
+#[test]
+fn a_file_with_a_field_that_cannot_be_used_takes_no_slot_among_the_newest() {
+    let sandbox = Sandbox::new();
+    let own = sandbox.send("me", "task", "one");
+    let fields = [
+        ("priority", json!("urgent")),
+        ("tags", json!(["Not A Tag"])),
+        ("reply_to", json!("0001")),
+        ("expires", json!("noon")),
+        ("ack_required", json!("yes")),
+    ];
+    for (number, (field, value)) in fields.iter().enumerate() {
+        let mut message = json!({"from": "eve", "body": "x"});
+        message[field] = value.clone();
+        // Newer than the own one.
+        write_old(&sandbox, &format!("topics/task/20990101-000000-000{number}.json"), &message.to_string());
+    }
+    let log = sandbox.agent("me").args(["log", "task", "-n", "1", "--json"]).ok();
+    assert_eq!(log.json_lines().len(), 1, "{log}");
+    assert_eq!(log.json_lines()[0]["body"], "one");
+    assert!(!log.stderr.contains("older messages") && !log.stderr.contains("no messages"), "{log}");
+    for (number, (field, _)) in fields.iter().enumerate() {
+        let place = format!("skipped .fmail/topics/task/20990101-000000-000{number}.json: ");
+        let told = log.stderr.lines().find(|line| line.contains(&place)).unwrap_or_else(|| panic!("{field}: {log}"));
+        assert!(told.contains(field.trim_end_matches('s')), "{told}");
+    }
+    let topics = sandbox.agent("me").args(["topics", "--json"]).ok().json();
+    assert_eq!((&topics[0]["messages"], &topics[0]["last_id"]), (&json!(1), &json!(own)));
+    // An index that is made anew says the same.
+    fs::remove_file(sandbox.store().join("index")).expect("own file");
+    assert_eq!(sandbox.agent("me").args(["log", "task", "-n", "1", "--json"]).ok().json_lines()[0]["body"], "one");
+    assert_eq!(sandbox.agent("me").args(["topics", "--json"]).ok().json()[0]["messages"], 1);
+}
+
+#[test]
+fn unreadable_mail_is_told_by_every_command_that_looks_into_the_mailbox() {
+    for served in [false, true] {
+        let sandbox = Sandbox::new();
+        sandbox.agent("alice").args(["init"]).ok();
+        let daemon = served.then(|| sandbox.forged(&[]));
+        let unusable = json!({"from": "eve", "body": "IMPORTANT", "priority": "urgent"}).to_string();
+        write_old(&sandbox, "dm/alice/20260110-153000-0001.json", &unusable);
+        write_old(&sandbox, "dm/alice/20260110-153000-0002.json", "{\"from\":\"eve\",\"bo");
+        tells_both(&sandbox, 1);
+        // The same beside mail that can be read.
+        sandbox.send("bob", "@alice", "fine");
+        tells_both(&sandbox, 0);
+        let inbox = sandbox.agent("alice").args(["inbox", "--json"]).ok().json_lines();
+        assert_eq!((inbox.len(), &inbox[0]["body"]), (1, &json!("fine")));
+        // And when the tally of the mailbox is kept already.
+        sandbox.agent("alice").args(["mark-read", "--all"]).ok();
+        tells_both(&sandbox, 1);
+        drop(daemon);
+    }
+}
+
+/// What alice's commands say about two files that cannot be read, each once; `check` ends with this code.
+#[track_caller]
+fn tells_both(sandbox: &Sandbox, code: i32) {
+    let commands: [(&[&str], i32); 6] = [
+        (&["check"], code),
+        (&["check", "--json"], code),
+        (&["count", "--json"], 0),
+        (&["inbox", "--json"], 0),
+        (&["inbox", "--all", "--json"], 0),
+        (&["check", "--inject"], 0),
+    ];
+    for (args, code) in commands {
+        let output = sandbox.agent("alice").args(args).run();
+        assert_eq!(output.code, code, "{args:?} {output}");
+        for number in [1, 2] {
+            let told = format!("skipped .fmail/dm/alice/20260110-153000-000{number}.json");
+            assert_eq!(output.stderr.matches(&told).count(), 1, "{args:?} {output}");
+        }
     }
 }

@@ -202,6 +202,26 @@ fn a_call_that_blocks_breaks_rule_5() {
 }
 
 #[test]
+fn a_call_that_blocks_for_longer_than_the_host_is_patient_breaks_rule_5_too() {
+    // From 100 ms on the host calls from threads of its own. Within the time of a test the last one never returns.
+    for (seconds, nanoseconds, told) in [
+        (0, 99_000_000, "took "),
+        (0, 150_000_000, "took 15"),
+        (2, 0, "took more than 1s"),
+        (600, 0, "took more than 1s"),
+    ] {
+        let desk = Desk::new();
+        let wait = format!("nanosleep(&(struct timespec){{{seconds}, {nanoseconds}}}, NULL);");
+        let from = "pthread_mutex_lock(&s->lock);";
+        let plugin = changed(&desk, from, &format!("{wait} {from}"));
+        let (output, cases, _) = desk.checked(&plugin, &["--only", "a_call_returns_within_5_ms"]);
+        let reason = cases[0]["reason"].as_str().unwrap_or_default();
+        assert!(output.status.code() == Some(1) && reason.contains("none returned within 5ms"), "{wait} {cases:#?}");
+        assert!(reason.contains(told), "{wait} {reason}");
+    }
+}
+
+#[test]
 fn a_lock_held_across_an_answer_breaks_rule_6() {
     let desk = Desk::new();
     let plugin = changed(&desk, "  pthread_mutex_unlock(&s->lock);\n", "");

@@ -38,10 +38,11 @@ fn line(response: &Response, form: Form, style: Style) -> Result<LineWriter> {
         Response::Status(status) => ok().field("status", status),
         Response::Collecting(report) => ok().field("gc", report),
         Response::Mail { more } => ok().field("more", more),
-        Response::Counted(count) => ok()
+        Response::Counted { count, notices } => ok()
             .field("total", &count.total)
             .field("unread", &count.unread)
-            .unless_empty("unread_set", &json!(count.unread_set)),
+            .unless_empty("unread_set", &json!(count.unread_set))
+            .unless_empty("notices", &json!(notices)),
         Response::Marked(list) => marked(list, form)?,
         Response::Thread { thread } => ok().field("thread", thread),
         Response::Receipt(receipt) => ok().field("receipt", receipt),

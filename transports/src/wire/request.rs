@@ -3,8 +3,8 @@
 use std::fmt;
 
 use fmail_api::{
-    AgentName, Error, ErrorKind, GcRequest, HelloRequest, LogRequest, Operation, RegisterRequest, RelayRequest,
-    Request, Result, SendRequest, StatusChange, StatusRequest, Target, WatchRequest, WhoRequest,
+    AgentName, Error, ErrorKind, GcRequest, HelloRequest, LogRequest, MAX_NESTING, Operation, RegisterRequest,
+    RelayRequest, Request, Result, SendRequest, StatusChange, StatusRequest, Target, WatchRequest, WhoRequest,
 };
 use serde_json::Value;
 
@@ -78,6 +78,10 @@ fn object(line: &[u8]) -> Result<Fields> {
     }
     match serde_json::from_str::<Value>(text) {
         Ok(_) => Err(Error::invalid("the line is not a JSON object")),
+        // It may be JSON; nobody who carries it could tell.
+        Err(error) if error.to_string().starts_with("recursion limit exceeded") => {
+            Err(Error::invalid(format!("the line is nested deeper than the {MAX_NESTING} levels that a body may have")))
+        }
         Err(error) => Err(Error::invalid(format!("the line is not a JSON object: {error}"))),
     }
 }

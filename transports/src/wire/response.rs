@@ -28,7 +28,8 @@ pub fn response(context: &Context, request: &Request, mut answer: Map<String, Va
         Request::Count => {
             let unread_set = taken(&mut answer, "unread_set").unwrap_or_default();
             let (total, unread) = (taken(&mut answer, "total")?, taken(&mut answer, "unread")?);
-            Response::Counted(MailCount { total, unread, unread_set })
+            let notices = taken(&mut answer, "notices").unwrap_or_default();
+            Response::Counted { count: MailCount { total, unread, unread_set }, notices }
         }
         Request::Mark(_) => Response::Marked(marked(answer)?),
         Request::Reply(_) => {

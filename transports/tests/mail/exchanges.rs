@@ -191,7 +191,10 @@ fn reading() -> Vec<Exchange> {
         streaming(search(Some(Since::Time(noon()))), Response::Found { more: true }, found()),
         streaming(search(Some(Since::Id(message().id))), Response::Found { more: true }, found()),
         streaming(search(Some(Since::Cursor(Cursor::new("x:1")))), Response::Found { more: true }, found()),
-        single(Request::Count, Response::Counted(MailCount { total: 12, unread: 3, unread_set: None })),
+        single(
+            Request::Count,
+            Response::Counted { count: MailCount { total: 12, unread: 3, unread_set: None }, notices: Vec::new() },
+        ),
         single(Request::Receipt(ReceiptRequest { id: "0001".into() }), Response::Receipt(Box::new(receipt()))),
     ]
 }

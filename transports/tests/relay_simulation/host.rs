@@ -173,7 +173,7 @@ impl Host {
     /// How many messages an agent has not read.
     pub fn unread(&self, agent: &str) -> u64 {
         match self.call(agent, Request::Count).unwrap() {
-            Response::Counted(count) => count.unread,
+            Response::Counted { count, .. } => count.unread,
             other => panic!("{other:?}"),
         }
     }

@@ -202,7 +202,7 @@ impl Rebuild<'_> {
                 entry.insert(self.fs.open_dir(&parent, name).map_err(failed)?)
             }
         };
-        Head::read(self.fs.as_ref(), dir, item.id)
+        Head::read(self.fs.as_ref(), dir, target, item.id)
     }
 
     fn finish(&self, writer: &mut Writer<'_>, rows: &mut [Row], keys: &[Key], epoch: u64) -> Result<()> {

@@ -79,8 +79,9 @@ impl Archive {
         }
         if self.json {
             let mut output = Output::stdout();
+            let shown = |path: &Path| path.display().to_string();
             output.json(&json!({
-                "file": path, "archive": done.archive, "moved": done.moved, "kept": done.kept,
+                "file": shown(path), "archive": done.archive.as_deref().map(shown), "moved": done.moved, "kept": done.kept,
                 "late_bytes": done.late, "dry_run": self.dry_run,
             }))?;
             return output.flush();

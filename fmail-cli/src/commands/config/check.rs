@@ -35,7 +35,7 @@ fn in_json(plugin: &PluginCheck) -> Value {
     json!({
         "name": plugin.name.as_str(),
         "plugin": plugin.plugin.as_str(),
-        "file": plugin.file,
+        "file": plugin.file.as_ref().map(|file| file.display().to_string()),
         "checked": plugin.unchecked.is_none(),
         "reason": plugin.unchecked,
     })

@@ -1,7 +1,5 @@
 //! `fmail plugin list`
 
-use std::path::PathBuf;
-
 use fmail_api::Error;
 use fmail_host::{
     Candidate, Environment, PluginFile, PluginForm, PluginKind, PluginSearch, PluginSettings, Project, Settings,
@@ -20,7 +18,7 @@ struct Listed {
     kind: Option<&'static str>,
     form: &'static str,
     state: State,
-    path: Option<PathBuf>,
+    path: Option<String>,
     /// Where it was found, or which line of the configuration names it.
     place: Option<String>,
     /// Why it is not used.
@@ -75,7 +73,7 @@ pub(super) fn run(
 }
 
 fn row(one: &Listed) -> [String; 5] {
-    let path = one.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let path = one.path.as_deref().unwrap_or_default();
     let reason = one.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let help = one.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
     [
@@ -110,7 +108,7 @@ fn configured(plugin: &PluginSettings) -> Option<Listed> {
         kind: None,
         form: PluginForm::Program.word(),
         state: State::Configured,
-        path: plugin.file.clone(),
+        path: plugin.file.as_ref().map(|file| file.display().to_string()),
         place,
         reason: plugin.command.as_ref().map(|command| command.join(" ")),
         help: None,
@@ -131,7 +129,7 @@ fn candidate(found: Candidate) -> Listed {
         kind: None,
         form: found.form.word(),
         state: State::Found,
-        path: Some(found.path.clone()),
+        path: Some(found.path.display().to_string()),
         place: Some(found.place.to_string()),
         reason: None,
         help: None,

@@ -71,7 +71,7 @@ fn show(inspection: &Inspection, output: &mut Output) -> Outcome {
     output.line(&format!("name          {} {}", text("name"), text("version")))?;
     let profile = manifest["profile"].as_str().map(|profile| format!(", profile {profile}")).unwrap_or_default();
     output.line(&format!("kind          {}{profile}", text("kind")))?;
-    let place = inspection.path.as_ref().map(|path| path.display().to_string());
+    let place = inspection.path.clone();
     let place = place.or_else(|| inspection.command.as_ref().map(|command| command.join(" "))).unwrap_or_default();
     output.line(&format!("form          {}: {place}", inspection.form))?;
     if let Some(digest) = &inspection.sha256 {

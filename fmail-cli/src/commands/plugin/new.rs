@@ -60,6 +60,7 @@ impl New {
         let files = written(template, name.as_str(), &directory, sdk.as_deref())?;
         let result = directory.join(template.made(template.result, name.as_str()));
         if self.json {
+            let (directory, result) = (directory.display().to_string(), result.display().to_string());
             return output.json(&json!({
                 "name": name.as_str(), "kind": word(self.kind), "lang": word(self.lang), "directory": directory,
                 "files": files, "build": template.build, "result": result,

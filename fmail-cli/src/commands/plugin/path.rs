@@ -17,7 +17,10 @@ pub(super) fn run(
     mistakes.iter().for_each(report);
     let search = PluginSearch::new(environment, &settings)?;
     if json {
-        let place = |place: &fmail_host::PluginPlace| json!({"directory": place.directory, "reason": place.reason, "exists": place.directory.is_dir()});
+        let place = |place: &fmail_host::PluginPlace| {
+            let directory = place.directory.display().to_string();
+            json!({"directory": directory, "reason": place.reason, "exists": place.directory.is_dir()})
+        };
         return output.json(&json!({"places": search.places.iter().map(place).collect::<Vec<Value>>()}));
     }
     for place in &search.places {

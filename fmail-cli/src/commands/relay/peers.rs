@@ -57,7 +57,8 @@ impl Peers {
 
 fn paired(pairing: &Pairing, now: Timestamp) -> Row {
     let address = pairing.address.to_string();
-    let mut json = json!({"name": pairing.name, "id": pairing.id, "project": pairing.project, "root": pairing.root,
+    let root = pairing.root.display().to_string();
+    let mut json = json!({"name": pairing.name, "id": pairing.id, "project": pairing.project, "root": root,
         "address": address, "made": pairing.made});
     let (kind, word, state) = match &pairing.side {
         Side::Invited { accepted: Some(accepted), .. } => {

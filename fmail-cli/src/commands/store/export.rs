@@ -53,10 +53,11 @@ impl Export {
             return Ok(());
         };
         let exported = self.write_file(path, write)?;
-        tell(&exported, &path.display().to_string());
+        let file = path.display().to_string();
+        tell(&exported, &file);
         if self.json {
             let mut output = Output::stdout();
-            output.json(&json!({"file": path, "exported": exported}))?;
+            output.json(&json!({"file": file, "exported": exported}))?;
             output.flush()?;
         }
         Ok(())

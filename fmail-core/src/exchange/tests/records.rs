@@ -284,7 +284,7 @@ fn receipts_are_right_on_both_sides_also_where_ids_collided() {
     two.mark("bob", Mark::Unread, on_two);
     settle(&[&one, &two]);
     assert_eq!(one.receipt(asked.id)[0].standing, Standing::Archived);
-    let Response::Counted(count) = one.call("bob", Request::Count).unwrap().head else { panic!() };
+    let Response::Counted { count, .. } = one.call("bob", Request::Count).unwrap().head else { panic!() };
     assert_eq!((count.total, count.unread), (1, 1), "the tally follows");
 }
 
@@ -329,7 +329,7 @@ fn what_was_deleted_on_one_host_goes_on_the_other() {
     assert_eq!(one.places().len(), 0);
     settle(&[&one, &two]);
     assert_eq!((one.places().len(), two.places().len()), (0, 0));
-    let Response::Counted(count) = two.call("bob", Request::Count).unwrap().head else { panic!() };
+    let Response::Counted { count, .. } = two.call("bob", Request::Count).unwrap().head else { panic!() };
     assert_eq!((count.total, count.unread), (0, 0));
 }
 

@@ -148,7 +148,7 @@ impl Post {
 
     pub(super) fn count(&self, agent: &str) -> Verdict<(u64, u64)> {
         match self.ask(agent, Request::Count)?.0 {
-            Response::Counted(MailCount { total, unread, .. }) => Ok((total, unread)),
+            Response::Counted { count: MailCount { total, unread, .. }, .. } => Ok((total, unread)),
             other => Err(Failure::new(format!("a count answers with {other:?}"))),
         }
     }

@@ -62,6 +62,7 @@ fn agent_names() {
         (&["log", "--from", "a b"], INVALID_AGENT, &["a b"]),
         (&["register", "a b"], INVALID_AGENT, &["a b"]),
         (&["register", "../x"], INVALID_AGENT, &["'.'"]),
+        (&["register", "anon-3"], INVALID_AGENT, &["`anon-3`", "agents without a name", "choose another one"]),
     ]);
 }
 
@@ -118,7 +119,43 @@ fn times_lengths_of_time_and_counts() {
         (&["log", "-n", "0"], INVALID_REQUEST, &["0"]),
         (&["log", "-n", "x"], INVALID_REQUEST, &["x"]),
         (&["log", "-n", "99999999999"], INVALID_REQUEST, &["99999999999"]),
+        (&["search", "-n", "0", "x"], INVALID_REQUEST, &["0 is not in 1.."]),
+        (&["inbox", "-n", "0"], INVALID_REQUEST, &["0 is not in 1.."]),
     ]);
+}
+
+#[test]
+fn negative_values_of_options() {
+    let cases: &[(&[&str], i32, &[&str])] = &[
+        (&["log", "--since", "-1h"], INVALID_REQUEST, &["`-1h` is negative", "1h30m"]),
+        (&["log", "-n", "-1"], INVALID_REQUEST, &["-1 is not in 1.."]),
+        (&["inbox", "-n", "-1"], INVALID_REQUEST, &["-1 is not in 1.."]),
+        (&["gc", "--days", "-1"], INVALID_REQUEST, &["-1 is not in 0.."]),
+        (&["watch", "--timeout", "-5s"], INVALID_REQUEST, &["`-5s` is negative", "90s"]),
+        (&["watch", "--timeout", "-5s", "--count", "-1"], INVALID_REQUEST, &["'-1' for '--count <N>'"]),
+        (&["send", "@a", "x", "--expires", "-1h"], INVALID_REQUEST, &["`-1h` is negative", "1h"]),
+        (&["log", "--since", "--json"], INVALID_REQUEST, &["a value is required for '--since <TIME|ID>'"]),
+    ];
+    refused(cases);
+    for (args, ..) in cases {
+        let told = Sandbox::new().agent("me").args(*args).fails(INVALID_REQUEST);
+        assert!(!told.stderr.contains("'-- -"), "{told}");
+    }
+    Sandbox::new().agent("me").args(["send", "task", "-1"]).fails(INVALID_REQUEST).says(&["'-- -1'"]);
+}
+
+#[test]
+fn empty_threads_and_titles() {
+    refused(&[
+        (&["send", "task", "x", "--thread", ""], INVALID_REQUEST, &["thread is empty", "--thread NAME"]),
+        (&["send", "task", "x", "--thread", " "], INVALID_REQUEST, &["thread is empty"]),
+    ]);
+    let sandbox = Sandbox::new();
+    let sent = sandbox.agent("me").args(["send", "task", "x", "-s", "", "--json"]).ok().json();
+    assert_eq!(sent.get("subject"), None, "an empty title is none: {sent}");
+    let id = sandbox.agent("me").args(["send", "task", "x", "-s", "Title"]).ok().stdout;
+    let answer = sandbox.agent("you").args(["reply", id.trim_end(), "y", "-s", "", "--json"]).ok().json();
+    assert_eq!(answer["subject"], "Re: Title");
 }
 
 #[test]

@@ -124,6 +124,59 @@ fn a_dry_run_that_would_see_only_half_is_refused() {
     if rustix::process::geteuid().is_root() {
         let sandbox = foreign();
         let refused = sandbox.agent("guest").unprivileged().args(["gc", "--days", "0", "--dry-run"]).fails(9);
-        refused.says(&["belongs to user"]);
+        refused.says(&["belongs to user", "who alone may read all of it", "FMAIL_ROOT"]);
     }
+}
+
+#[test]
+fn a_backup_that_would_lack_the_direct_messages_is_refused() {
+    let sandbox = foreign();
+    let into = sandbox.outside().join("backup");
+    fs::create_dir(&into).expect("own directory");
+    fs::set_permissions(&into, fs::Permissions::from_mode(0o777)).expect("own directory");
+    let file = into.join("all.jsonl");
+    for to in [file.to_str().expect("a name"), "-"] {
+        let refused = sandbox.agent("owner").unprivileged().args(["store", "export", to]).fails(9);
+        refused.says(&[".fmail/dm", "help: run fmail as that user"]);
+    }
+    assert_eq!(fs::read_dir(&into).expect("own directory").count(), 0);
+    give_back(&sandbox.path());
+}
+
+#[test]
+fn a_search_and_a_thread_show_what_may_be_read_and_say_that_there_may_be_more() {
+    let sandbox = Sandbox::new();
+    for target in ["task", "@owner"] {
+        sandbox.agent("owner").args(["send", target, "--thread", "th", "words"]).ok();
+    }
+    // Now the owner has states, which nobody else may read.
+    sandbox.agent("owner").args(["mark-read", "--all"]).ok();
+    if !rustix::process::geteuid().is_root() {
+        withdraw(&sandbox.path());
+    }
+    let run = |args: &[&str]| sandbox.agent("owner").unprivileged().args(args).ok();
+    for args in [&["search", "words", "--json"][..], &["thread", "th", "--json"]] {
+        let output = run(args);
+        assert_eq!(output.json_lines().len(), 1, "{output}");
+        assert_eq!(output.json_lines()[0]["to"], "task");
+        assert!(output.json_lines()[0]["mail"]["standing"].is_null(), "{output}");
+        output.says(&["direct messages are not shown"]);
+    }
+    for args in [&["search", "nothing"][..], &["thread", "nothing"], &["log"]] {
+        let output = run(args);
+        assert_eq!(output.stderr.matches("direct messages are not shown").count(), 1, "{output}");
+    }
+    give_back(&sandbox.path());
+}
+
+#[test]
+fn reservations_that_may_not_be_read_say_who_may_and_what_to_do() {
+    let sandbox = Sandbox::new();
+    sandbox.agent("owner").args(["reserve", "src/a.rs"]).ok();
+    if !rustix::process::geteuid().is_root() {
+        withdraw(&sandbox.path());
+    }
+    let refused = sandbox.agent("guest").unprivileged().args(["reservations"]).fails(9);
+    refused.says(&["leases.json", "only the user who owns the project", "FMAIL_ROOT"]);
+    give_back(&sandbox.path());
 }

@@ -1,9 +1,12 @@
 //! Projects that cannot be used as they are.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 use fmail_e2e::{Sandbox, assert_same, tree};
+use serde_json::Value;
 
 /// Every command that opens a project.
 const COMMANDS: &[&[&str]] = &[
@@ -98,6 +101,40 @@ fn a_newer_format_is_read_at_most_and_never_written() {
     sandbox.agent("me").args(["init", "--project", "other"]).fails(5).says(&["99"]);
     sandbox.agent("me").args(["watch", "--timeout", "50ms"]).ok();
     sandbox.assert_unchanged(&before);
+}
+
+#[test]
+fn a_directory_whose_name_is_not_utf_8() {
+    let sandbox = Sandbox::new();
+    let root = sandbox.path().join(OsStr::from_bytes(b"n\xff"));
+    fs::create_dir_all(root.join(".git")).expect("own directory");
+    let fmail = |words: &str| sandbox.agent("me").cwd(&root).args(words.split(' ')).run();
+    let shown = |words: &str, key: &str| {
+        let output = fmail(words);
+        assert!(output.code <= 1, "{words}: {output}");
+        let value: Value = serde_json::from_str(output.stdout.lines().next().unwrap_or_default()).expect("JSON");
+        let of = if value.is_array() { &value[value.as_array().map_or(0, Vec::len) - 1] } else { &value };
+        assert!(of[key].as_str().is_some_and(|path| path.contains("n\u{fffd}")), "{words}: {output}");
+    };
+    assert_eq!(fmail("send task x").code, 0);
+    shown("whoami --json", "root");
+    shown("config path --json", "path");
+    let config = root.join(".fmail/config.toml");
+    fs::write(&config, "[mail.nudge]\nbob = [\"true\"]\n").expect("own file");
+    shown("trust --show --json", "root");
+    shown("trust --json", "file");
+    shown("trust --list --json", "root");
+    assert!(fmail("trust --list --json").stdout.contains(r#""standing":"trusted""#), "the note is found again");
+    shown("trust --revoke --json", "root");
+    fs::remove_file(&config).expect("own file");
+    shown("plugin new mine --lang c --json", "directory");
+    for agent in ["hook install claude", "hook uninstall claude", "mcp install claude", "mcp uninstall claude"] {
+        shown(&format!("{agent} --json"), "file");
+    }
+    assert!(!root.join(".claude").exists(), "what was noted of a path leads back to it");
+    for words in ["store export all.fmail --json", "plugin list --json", "plugin path --json", "config check --json"] {
+        assert_eq!(fmail(words).code, 0, "{words}");
+    }
 }
 
 #[test]

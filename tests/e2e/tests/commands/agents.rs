@@ -105,6 +105,18 @@ fn register_gives_a_name_once() {
 }
 
 #[test]
+fn a_claimed_name_that_cannot_be_printed_is_told() {
+    let sandbox = Sandbox::new();
+    for form in ["", " --json", " agent-42"] {
+        let before = sandbox.names(".fmail/agents");
+        let output = sandbox.bash("me", &format!("fmail register{form} >/dev/full")).fails(70);
+        let claimed = sandbox.names(".fmail/agents").into_iter().find(|name| !before.contains(name)).expect("claimed");
+        let name = claimed.trim_end_matches(".json");
+        output.says(&[&format!("the name `{name}` is yours, but"), "standard output", &format!("FMAIL_AGENT={name}")]);
+    }
+}
+
+#[test]
 fn of_twenty_processes_that_register_one_name_one_wins() {
     let sandbox = Sandbox::new();
     let racers: Vec<Running> = (0..20).map(|_| sandbox.fmail().args(["register", "prize"]).spawn()).collect();

@@ -30,6 +30,17 @@ fn topics_counts_and_sorts_and_knows_no_mailboxes() {
 }
 
 #[test]
+fn gc_of_no_days_keeps_what_is_dated_in_the_future_and_its_help_says_so() {
+    let sandbox = Sandbox::new();
+    old(&sandbox, "topics/task", "20260101-000000-0001", "2026-01-01T00:00:00Z");
+    old(&sandbox, "topics/task", "20990101-000000-0001", "2099-01-01T00:00:00Z");
+    sandbox.agent("me").args(["gc", "--days", "0"]).ok().says(&["removed 1 message"]);
+    assert_eq!(sandbox.names(".fmail/topics/task"), ["20990101-000000-0001.json"]);
+    let help = sandbox.fmail().args(["gc", "--help"]).ok().stdout;
+    assert!(help.contains("all but future-dated ones"), "{help}");
+}
+
+#[test]
 fn gc_removes_by_the_time_inside_from_topics_and_mailboxes() {
     let sandbox = Sandbox::new();
     let new = sandbox.send("me", "task", "new");

@@ -14,6 +14,8 @@ cases![
     an_empty_body_is_refused,
     a_message_that_is_too_large_is_refused,
     a_message_sent_twice_with_its_key_is_stored_once,
+    a_key_of_another_message_is_a_conflict,
+    a_message_nested_too_deep_is_refused_and_as_deep_as_allowed_is_read,
     several_recipients_share_one_message,
     unknown_recipients_are_warned_of_with_names_that_look_alike,
     strict_refuses_unknown_recipients,
@@ -151,12 +153,39 @@ fn a_message_that_is_too_large_is_refused(stage: &Stage) {
 
 fn a_message_sent_twice_with_its_key_is_stored_once(stage: &Stage) {
     let first = stage.ok("alice", &["send", "task", "once", "--key", "k"]).stdout;
-    let again = stage.ok("alice", &["send", "task", "other words", "--key", "k"]).stdout;
-    assert_eq!(first, again);
+    let again = stage.ok("alice", &["send", "task", "other words", "--key", "k"]);
+    again.says(&["nothing new was stored", first.trim()]);
+    assert_eq!(first, again.stdout);
     let again = stage.ok("alice", &["send", "task", "other words", "--key", "k", "--json"]).json();
     assert_eq!((&again["body"], &again["key"]), (&json!("once"), &json!("k")));
     stage.ok("alice", &["send", "task", "twice", "--key", "other"]);
     assert_eq!(stage.bodies("bob", &["log", "task"]), ["once", "twice"]);
+}
+
+/// Who used a key that stood for another agent's direct message was told that theirs was stored, and shown that one.
+fn a_key_of_another_message_is_a_conflict(stage: &Stage) {
+    stage.ok("alice", &["send", "@bob", "a secret", "--key", "k"]);
+    for (agent, to) in [("mallory", "task"), ("mallory", "@bob"), ("alice", "@carol")] {
+        let refused = stage.fails(agent, &["send", to, "another", "--key", "k", "--json"], 8);
+        refused.says(&["`k`", "nothing was stored"]);
+        assert!(!format!("{}{}", refused.stdout, refused.stderr).contains("secret"));
+    }
+    for key in ["", "a\nb", &"k".repeat(256)] {
+        stage.fails("alice", &["send", "task", "x", "--key", key], 2);
+    }
+    assert_eq!(stage.bodies("bob", &["log", "task"]), [""; 0]);
+}
+
+/// Each layer that carries a message puts something around it, and its readers give up at some depth.
+fn a_message_nested_too_deep_is_refused_and_as_deep_as_allowed_is_read(stage: &Stage) {
+    let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+    stage.ok("alice", &["send", "@bob", &nested(100)]);
+    for levels in [101, 126, 127, 128, 500] {
+        stage.fails("alice", &["send", "@bob", &nested(levels)], 2).says(&["deeper than 100"]);
+    }
+    stage.ok("alice", &["send", "@bob", &nested(500), "--text"]);
+    assert_eq!(stage.bodies("bob", &["log", "@bob"]).len(), 2);
+    assert_eq!(stage.ok("bob", &["inbox", "--json"]).stdout.lines().count(), 2);
 }
 
 fn several_recipients_share_one_message(stage: &Stage) {

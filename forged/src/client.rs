@@ -1,5 +1,6 @@
 //! The operations of a served project, as its clients get them.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,7 +12,9 @@ use fmail_core::{Operations, waiting};
 use fmail_host::Project;
 use futures::StreamExt;
 use futures::executor::block_on;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{block_in_place, spawn_blocking};
 
 use crate::found::Guarded;
 use crate::presence::Presence;
@@ -220,9 +223,15 @@ impl Client for Served {
             drop((turn, busy));
             reply
         };
-        let mut reply = tokio::task::spawn_blocking(work)
-            .await
-            .map_err(|_| Error::internal("an operation ended unexpectedly; the daemon's log says why"))?;
+        let ended = |_| Error::internal("an operation ended unexpectedly; the daemon's log says why");
+        let mut reply = match about {
+            // A message that comes alone is stored on the thread that it came to, as sends are: waking another one for it, and
+            // being woken by it, takes longer than storing it. Several at once are worth a thread of their own.
+            About::Import(..) if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread => {
+                block_in_place(|| catch_unwind(AssertUnwindSafe(work))).map_err(ended)?
+            }
+            _ => spawn_blocking(work).await.map_err(|error| ended(Box::new(error)))?,
+        };
         self.seen(context, about, &mut reply);
         let mut reply = reply?;
         if let Response::Agents { agents, .. } = &mut reply.head {

@@ -55,7 +55,7 @@ impl Stage {
         // The first call in a project does what later ones find done: it creates files, and it indexes what is there.
         // It also has to be told where: the target directory mostly lies in a repository, whose root would be the project.
         succeed(self.fmail(&root, &["send", "bench", "the first message"]).env("FMAIL_ROOT", &root))?;
-        rustix::fs::sync();
+        settle();
         Ok(root)
     }
 
@@ -124,6 +124,12 @@ impl Stage {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
+}
+
+/// Brings to the disk what was written before. Whoever is measured next waits for its own files, and not for those of who was
+/// measured before: a sync of the whole file system, and a disk with a full queue, make no difference between them.
+pub fn settle() {
+    rustix::fs::sync();
 }
 
 /// Asks the file system to put the directories that are made in this one far from each other, where it knows how to.

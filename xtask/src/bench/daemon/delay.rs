@@ -9,6 +9,7 @@ use super::load::delay;
 use super::peer::{Peer, Script};
 use super::{Effort, Servers};
 use crate::bench::report::Report;
+use crate::bench::stage::settle;
 use crate::bench::timing::quantile;
 
 /// Long enough that every server has come to rest.
@@ -79,6 +80,7 @@ pub fn measure_loaded(servers: &Servers, sustained: f64, effort: Effort, report:
 }
 
 fn loaded(what: &str, script: Script, load: Script, each_second: f64, effort: Effort) -> Result<Side> {
+    settle();
     let background = Background::start(load, 1, each_second / 2.0)?;
     let mut side = Side::new(what, script)?;
     let uncounted = effort.messages as u64 / 2;

@@ -9,7 +9,7 @@ use super::peer::Peer;
 use super::sends::{median, shown};
 use super::{Effort, NOT_MEASURED, Servers, available};
 use crate::bench::report::Report;
-use crate::bench::stage::Stage;
+use crate::bench::stage::{Stage, settle};
 
 /// How many watch what one sends.
 const WATCHERS: [usize; 2] = [100, 1_000];
@@ -39,9 +39,12 @@ fn rates(servers: &Servers, watchers: usize, writes: Writes, effort: Effort) -> 
     let (mut theirs, mut disk, mut os) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..effort.turns {
         if let Some(nats) = &servers.nats {
+            settle();
             theirs.push(delivered(&nats.script()?, watchers, writes, effort.span)?);
         }
+        settle();
         os.push(delivered(&servers.os.pipelining_script()?, watchers, writes, effort.span)?);
+        settle();
         disk.push(delivered(&servers.disk.pipelining_script()?, watchers, writes, effort.span)?);
     }
     let nats = servers.nats.is_some().then(|| median(&theirs));

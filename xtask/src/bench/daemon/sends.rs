@@ -7,7 +7,7 @@ use super::load::{Rate, acknowledged, acknowledged_each};
 use super::peer::Script;
 use super::{Effort, NOT_MEASURED, Servers};
 use crate::bench::report::Report;
-use crate::bench::stage::Stage;
+use crate::bench::stage::{Stage, settle};
 use crate::bench::timing::quantile;
 
 /// How many connections there are, and how many times as fast as Redis and as NATS we want to be.
@@ -20,14 +20,18 @@ pub fn measure(stage: &Stage, servers: &Servers, effort: Effort, report: &mut Re
         let (mut ours, mut redis, mut nats, mut least) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for _ in 0..effort.turns {
             if let Some(server) = &servers.redis {
+                settle();
                 redis.push(acknowledged(&server.stream("bench")?, connections, effort.span)?);
             }
             if let Some(server) = &servers.jetstream {
                 let script = |number: usize| server.script(&format!("sender-{number}"));
                 let scripts: Vec<Script> = (0..connections).map(script).collect::<Result<_>>()?;
+                settle();
                 nats.push(acknowledged_each(&scripts.iter().collect::<Vec<_>>(), effort.span)?);
             }
+            settle();
             least.push(stage.groups_in_c("journal-unnamed", connections, effort.span)?);
+            settle();
             ours.push(acknowledged(&servers.disk.script()?, connections, effort.span)?);
         }
         let many = if connections == 1 { "1 connection".into() } else { format!("{connections} connections") };

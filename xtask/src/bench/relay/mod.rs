@@ -15,7 +15,7 @@ use super::daemon::load::{Rate, Writes, delivered_between};
 use super::daemon::peer::{Frame, Peer, Script};
 use super::daemon::{NOT_MEASURED, available};
 use super::report::Report;
-use super::stage::Stage;
+use super::stage::{Stage, settle};
 use super::timing::quantile;
 
 /// Long enough that everyone has come to rest.
@@ -128,10 +128,12 @@ fn rates(contests: &[Contest], rounds: usize, report: &mut Report) -> Result<()>
     let mut measured: Vec<[Vec<Rate>; 2]> = contests.iter().map(|_| Default::default()).collect();
     for turn in 0..turns {
         for (Contest { hosts, mirror, .. }, [ours, theirs]) in contests.iter().zip(&mut measured) {
+            settle();
             ours.push(delivered_between(&hosts.pipelining_script(0)?, &hosts.script(1)?, 1, Writes::AllAtOnce, span)?);
             if let Some(mirror) = mirror {
                 let sender = mirror.script(&format!("rate-sender-{turn}"), 0)?;
                 let watcher = mirror.script(&format!("rate-{turn}"), 1)?;
+                settle();
                 theirs.push(delivered_between(&sender, &watcher, 1, Writes::AllAtOnce, span)?);
             }
         }

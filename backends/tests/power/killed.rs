@@ -23,7 +23,7 @@ pub struct Succession {
     next: fn(&Stage),
 }
 
-pub const SUCCESSIONS: [Succession; 9] = [
+pub static SUCCESSIONS: [Succession; 9] = [
     Succession {
         name: "a new topic",
         journal: None,
@@ -126,8 +126,9 @@ fn to_two_from_elsewhere() -> Message {
 }
 
 impl Succession {
-    /// The stage behind a kill in front of the change with this number; nothing when there were fewer changes.
-    pub fn play(&self, kill_at: usize, left_out: Option<Site>) -> Option<Stage> {
+    /// The stage behind a kill in front of the change with this number; nothing when there were fewer changes. Power cuts are of
+    /// interest at every moment of the next process, or in the end only, when everything is promised.
+    pub fn play(&self, kill_at: usize, left_out: Option<Site>, at_every_moment: bool) -> Option<Stage> {
         let stage = Stage::on(Project::in_memory(), clock(), 1, left_out);
         (self.before)(&stage);
         let killed = match self.journal {
@@ -142,8 +143,7 @@ impl Succession {
         stage.look_from_here();
         (self.next)(&stage);
         stage.look();
-        if !is_full() {
-            // The last moment, when everything is promised.
+        if !at_every_moment {
             stage.look_from_here();
         }
         Some(stage)
@@ -151,10 +151,15 @@ impl Succession {
 
     /// Kills in front of every change, and cuts the power behind the next process.
     pub fn explore(&self, left_out: Option<Site>) -> Result<usize, String> {
+        self.explore_moments(left_out, is_full())
+    }
+
+    /// The same, with the power cut at every moment of the next process or in the end only.
+    pub fn explore_moments(&self, left_out: Option<Site>, at_every_moment: bool) -> Result<usize, String> {
         let effort = Effort::of(if is_full() { 100 } else { 8 });
         let mut states = 0;
         for kill_at in 0.. {
-            let Some(stage) = self.play(kill_at, left_out) else { break };
+            let Some(stage) = self.play(kill_at, left_out, at_every_moment) else { break };
             let found = explore(&stage.recorder.recording(), Account::default(), &stage.clock, effort);
             states += found.map_err(|failure| format!("{}, killed at {kill_at}: {failure}", self.name))?;
         }

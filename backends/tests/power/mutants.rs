@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::common::Project;
 use crate::explore::{Effort, clock, play, play_believing};
-use crate::killed::SUCCESSIONS;
+use crate::killed::{SUCCESSIONS, Succession};
 use crate::scenarios::SCENARIOS;
 use crate::sites::Site;
 use crate::stage::Stage;
@@ -18,10 +18,13 @@ fn caught(site: Site, scenario: &str, breaks: &str) {
     assert!(breaks.split('|').any(|breaks| failure.contains(breaks)), "caught for another reason: {failure}");
 }
 
+fn succession(name: &str) -> &'static Succession {
+    SUCCESSIONS.iter().find(|known| known.name == name).unwrap()
+}
+
 /// The same behind a kill.
-fn caught_behind_a_kill(site: Site, succession: &str, breaks: &str) {
-    let succession = SUCCESSIONS.iter().find(|known| known.name == succession).unwrap();
-    let failure = succession.explore(Some(site)).expect_err("the missing sync was not noticed");
+fn caught_behind_a_kill(site: Site, name: &str, breaks: &str) {
+    let failure = succession(name).explore(Some(site)).expect_err("the missing sync was not noticed");
     println!("{site:?}: {}", failure.lines().next().unwrap_or_default());
     assert!(failure.contains(breaks), "caught for another reason: {failure}");
 }
@@ -109,18 +112,42 @@ fn without_the_sync_of_the_journal() {
 #[test]
 fn without_the_sync_of_a_message_that_leaves_the_journal() {
     caught(Site::Safe, "a journal that is full", "skipped .fmail/");
+    caught(Site::Safe, "a journal that is emptied beside", "skipped .fmail/");
     caught(Site::Safe, "a checkpoint in between", "skipped .fmail/");
 }
 
 #[test]
 fn without_the_sync_of_the_mailbox_of_a_message_that_leaves_the_journal() {
     caught(Site::SafeName, "a journal that is full", "is lost");
+    caught(Site::SafeName, "a journal that is emptied beside", "is lost");
     caught(Site::SafeName, "a checkpoint in between", "is lost");
 }
 
 #[test]
 fn without_the_sync_of_everything_that_leaves_the_journal() {
     caught(Site::Everything, "a journal that is emptied at once", "is lost|skipped .fmail/");
+    caught(Site::Everything, "a journal that is emptied beside, at once", "is lost|skipped .fmail/");
+}
+
+/// Seen only between the answers: in the end the next process has made everything of it safe.
+#[test]
+fn without_the_sync_of_what_a_dead_process_left_in_the_journal() {
+    let succession = succession("a daemon with a journal, then a command");
+    let failure = succession.explore_moments(Some(Site::JournalOfAnother), true);
+    let failure = failure.expect_err("the missing sync was not noticed");
+    assert!(failure.contains("skipped .fmail/"), "caught for another reason: {failure}");
+}
+
+#[test]
+fn without_the_sync_of_a_message_that_a_dead_process_left_in_the_journal() {
+    caught_behind_a_kill(Site::SafeOfAnother, "a daemon with a journal, then a command", "skipped .fmail/");
+    caught_behind_a_kill(Site::SafeOfAnother, "a daemon with a journal, then a removal", "skipped .fmail/");
+}
+
+#[test]
+fn without_the_sync_of_the_mailbox_of_a_message_that_a_dead_process_left_in_the_journal() {
+    caught_behind_a_kill(Site::SafeNameOfAnother, "a daemon with a journal, then a command", "is lost");
+    caught_behind_a_kill(Site::SafeNameOfAnother, "a daemon with a journal, then a removal", "is lost");
 }
 
 #[test]
@@ -145,6 +172,8 @@ fn with_a_replay_that_skips_the_names_that_are_there() {
         let scenario = SCENARIOS.iter().find(|known| known.name == name).unwrap();
         let failure = play_believing(scenario, Effort::of(24)).expect_err("the replay was not noticed");
         println!("a replay that skips names: {}", failure.lines().next().unwrap_or_default());
+        let reason = ["is not whole", "is lost", "skipped .fmail/"].iter().any(|reason| failure.contains(reason));
+        assert!(reason, "caught for another reason: {failure}");
     }
 }
 
@@ -185,7 +214,7 @@ fn every_sync_has_been_left_out_once() {
         seen.extend(stage.recorder.recording().sites);
     }
     for succession in &SUCCESSIONS {
-        let stages = (0..).map_while(|kill_at| succession.play(kill_at, None));
+        let stages = (0..).map_while(|kill_at| succession.play(kill_at, None, false));
         stages.for_each(|stage| seen.extend(stage.recorder.recording().sites));
     }
     let tested = include_str!("mutants.rs");
@@ -194,5 +223,5 @@ fn every_sync_has_been_left_out_once() {
         let left_out = tested.contains(&format!("(Site::{site:?},")) || tested.contains(&name);
         assert!(left_out || tested.contains(&format!(", Some(Site::{site:?})")), "{site:?} is never left out");
     }
-    assert_eq!(seen.len(), 24, "{seen:?}");
+    assert_eq!(seen.len(), 27, "{seen:?}");
 }

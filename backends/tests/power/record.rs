@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use fmail_backends::files::fs::{Dir, Fs, Kind, Open, RealFs, Stat};
 
@@ -163,6 +163,17 @@ struct Blocks {
 pub struct Recorder {
     tape: Mutex<Tape>,
     boot: u8,
+    stop: Mutex<Stop>,
+    stopped: Condvar,
+}
+
+/// Where a sync of what leaves the journal waits for something else to happen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    No,
+    /// The next one is to wait.
+    Wanted,
+    Reached,
 }
 
 struct Tape {
@@ -177,6 +188,8 @@ struct Tape {
     sites: BTreeSet<Site>,
     /// The header of the journal was written since its last sync.
     header: bool,
+    /// The process that last wrote a message to the journal.
+    journalist: usize,
     /// How many more changes this process makes before it ends.
     left: Option<usize>,
 }
@@ -197,9 +210,42 @@ impl Recorder {
             left_out,
             sites: BTreeSet::new(),
             header: false,
+            journalist: 0,
             left: None,
         };
-        Arc::new(Recorder { tape: Mutex::new(tape), boot })
+        Arc::new(Recorder { tape: Mutex::new(tape), boot, stop: Mutex::new(Stop::No), stopped: Condvar::new() })
+    }
+
+    /// The next sync of what leaves the journal waits until [`Recorder::go_on`].
+    pub fn stop_at_the_mailboxes(&self) {
+        *self.stop.lock().unwrap() = Stop::Wanted;
+    }
+
+    /// Waits until a sync waits.
+    pub fn wait_until_stopped(&self) {
+        drop(self.stopped.wait_while(self.stop.lock().unwrap(), |stop| *stop != Stop::Reached).unwrap());
+    }
+
+    /// Lets it happen.
+    pub fn go_on(&self) {
+        *self.stop.lock().unwrap() = Stop::No;
+        self.stopped.notify_all();
+    }
+
+    fn may_stop(&self) {
+        let mut stop = self.stop.lock().unwrap();
+        if *stop == Stop::Wanted {
+            *stop = Stop::Reached;
+            self.stopped.notify_all();
+            drop(self.stopped.wait_while(stop, |stop| *stop == Stop::Reached).unwrap());
+        }
+    }
+
+    /// Whether a file stands in a mailbox.
+    fn is_in_a_mailbox(&self, file: &File) -> io::Result<bool> {
+        let tape = self.tape();
+        let place = tape.file(file)?.map(|node| tape.places[&node].as_str());
+        Ok(place.is_some_and(|place| place.starts_with(".fmail/topics/") || place.starts_with(".fmail/dm/")))
     }
 
     /// What was recorded.
@@ -441,7 +487,12 @@ impl Fs for Recorder {
         if let Some(node) = tape.file(file)? {
             let place = tape.places[&node].clone();
             let fills = place == ".fmail/tmp/journal" && bytes.iter().all(|byte| *byte == 0);
-            tape.header |= place == ".fmail/journal" && offset < JOURNAL_HEADERS;
+            if place == ".fmail/journal" {
+                match offset < JOURNAL_HEADERS {
+                    true => tape.header = true,
+                    false => tape.journalist = tape.surroundings.process,
+                }
+            }
             if fills {
                 tape.sites.insert(Site::Zeroes);
             }
@@ -465,11 +516,17 @@ impl Fs for Recorder {
     }
 
     fn sync_data(&self, file: &File) -> io::Result<()> {
+        if self.is_in_a_mailbox(file)? {
+            self.may_stop();
+        }
         let mut tape = self.tape();
         tape.live()?;
         if let Some(node) = tape.file(file)? {
+            let of_another = tape.journalist != tape.surroundings.process;
             let site = match Site::of_file(&tape.places[&node]) {
                 Site::Journal if std::mem::take(&mut tape.header) => Site::JournalClean,
+                Site::Journal if of_another => Site::JournalOfAnother,
+                Site::Safe if of_another => Site::SafeOfAnother,
                 site => site,
             };
             tape.sync(site, Action::SyncData { node });
@@ -481,7 +538,10 @@ impl Fs for Recorder {
         let mut tape = self.tape();
         tape.live()?;
         let node = tape.dir(dir)?;
-        let site = tape.surroundings.site(&tape.places[&node]);
+        let site = match tape.surroundings.site(&tape.places[&node]) {
+            Site::SafeName if tape.journalist != tape.surroundings.process => Site::SafeNameOfAnother,
+            site => site,
+        };
         tape.sync(site, Action::SyncDir { node });
         Ok(())
     }
@@ -544,6 +604,7 @@ impl Fs for Recorder {
     }
 
     fn sync_all(&self, _: &Dir) -> io::Result<()> {
+        self.may_stop();
         let mut tape = self.tape();
         tape.live()?;
         tape.sync(Site::Everything, Action::SyncAll);

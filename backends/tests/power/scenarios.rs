@@ -15,7 +15,7 @@ pub struct Scenario {
 }
 
 /// All scenarios that are played once, from an empty directory.
-pub const SCENARIOS: [Scenario; 22] = [
+pub const SCENARIOS: [Scenario; 24] = [
     Scenario { name: "the first message of a project", play: first },
     Scenario { name: "single appends", play: singles },
     Scenario { name: "new topics and mailboxes", play: new_mailboxes },
@@ -34,6 +34,11 @@ pub const SCENARIOS: [Scenario; 22] = [
     Scenario { name: "a group of sixteen through the journal", play: |stage| journaled(stage, ROOM, &[16]) },
     Scenario { name: "a journal that is full", play: |stage| journaled(stage, SMALL, &[2, 1, 2, 2, 2, 2, 1, 2]) },
     Scenario { name: "a journal that is emptied at once", play: swept },
+    Scenario { name: "a journal that is emptied beside", play: |stage| emptied_beside(stage, &stage.daemon(SMALL)) },
+    Scenario {
+        name: "a journal that is emptied beside, at once",
+        play: |stage| emptied_beside(stage, &stage.sweeping_daemon(SMALL)),
+    },
     Scenario { name: "a checkpoint in between", play: checkpoints },
     Scenario { name: "commands beside a journal", play: beside },
     Scenario { name: "removals beside a journal", play: journaled_removals },
@@ -137,6 +142,18 @@ fn journaled(stage: &Stage, room: u64, sizes: &[usize]) {
 fn swept(stage: &Stage) {
     two_before(stage);
     send_groups(stage, &stage.sweeping_daemon(SMALL), 0, &[2, 2, 2, 2, 2, 2, 2]);
+}
+
+/// As a daemon does it: while it is brought to its mailboxes what the journal holds, nothing comes, or a group, or so many that
+/// they have to empty it themselves.
+fn emptied_beside(stage: &Stage, daemon: &FilesStore) {
+    two_before(stage);
+    send_groups(stage, daemon, 0, &[2]);
+    stage.empty_beside(daemon, || ());
+    send_groups(stage, daemon, 2, &[1]);
+    stage.empty_beside(daemon, || send_groups(stage, daemon, 3, &[2]));
+    stage.empty_beside(daemon, || send_groups(stage, daemon, 5, &[2, 2, 2, 1]));
+    send_groups(stage, daemon, 12, &[1]);
 }
 
 fn checkpoints(stage: &Stage) {

@@ -40,6 +40,8 @@ pub enum Site {
     OfTheDead,
     /// The records of a group in the journal.
     Journal,
+    /// The records that another process has written to the journal, and perhaps not synced before it ended.
+    JournalOfAnother,
     /// The header of the journal, which says that a part of it may be used again.
     JournalClean,
     /// A journal in the making.
@@ -52,7 +54,11 @@ pub enum Site {
     Safe,
     /// The mailbox of such a message.
     SafeName,
-    /// Everything at once, for very many such messages.
+    /// The content of a message that another process has written to the journal, before its record there is given up.
+    SafeOfAnother,
+    /// The mailbox of such a message.
+    SafeNameOfAnother,
+    /// Everything at once, for very many messages that leave the journal.
     Everything,
 }
 

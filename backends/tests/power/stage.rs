@@ -120,6 +120,17 @@ impl Stage {
         });
     }
 
+    /// The journal of a daemon is emptied beside its appends, and this happens while the disk works for that.
+    pub fn empty_beside(&self, daemon: &FilesStore, meanwhile: impl FnOnce()) {
+        self.recorder.stop_at_the_mailboxes();
+        thread::scope(|scope| {
+            scope.spawn(|| daemon.empty_beside());
+            self.recorder.wait_until_stopped();
+            meanwhile();
+            self.recorder.go_on();
+        });
+    }
+
     /// Imports through a store.
     pub fn import(&self, store: &FilesStore, message: Message) -> Result<Imported> {
         self.begun(Deed::Import(Box::new(message.clone())));

@@ -35,6 +35,8 @@ survives! {
     a_group_of_sixteen_survives_in_the_journal: "a group of sixteen through the journal";
     a_journal_that_is_used_again_loses_nothing: "a journal that is full";
     a_journal_that_is_emptied_at_once_loses_nothing: "a journal that is emptied at once";
+    a_journal_that_is_emptied_beside_the_appends_loses_nothing: "a journal that is emptied beside";
+    a_journal_that_is_emptied_beside_the_appends_at_once_loses_nothing: "a journal that is emptied beside, at once";
     a_checkpoint_loses_nothing: "a checkpoint in between";
     commands_beside_a_journal_lose_nothing: "commands beside a journal";
     removals_beside_a_journal_lose_nothing_else: "removals beside a journal";

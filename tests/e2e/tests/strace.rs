@@ -11,7 +11,9 @@ fn full() -> bool {
 }
 
 /// The calls that touch the disk, and how each is made to fail.
-const CALLS: [(&str, [&str; 2]); 16] = [
+const CALLS: [(&str, [&str; 2]); 18] = [
+    ("statx", ["EIO", "EACCES"]),
+    ("renameat2", ["EIO", "ENOSPC"]),
     ("pwrite64", ["ENOSPC", "EIO"]),
     ("write", ["ENOSPC", "EPIPE"]),
     ("open", ["EMFILE", "EACCES"]),

@@ -1,7 +1,7 @@
 //! The relay's logic under a simulated network and simulated clocks: the real operations over stores in memory, the real
 //! sessions, links that delay, stall and break.
 //!
-//! A run is a function of its seed. `FMAIL_TEST_SEED=7` runs that one schedule, `FMAIL_RELAY_SCHEDULES=20000` so many from there on,
+//! A run is a function of its seed. `FMAIL_TEST_SEED=7` runs that one schedule, `FMAIL_RELAY_SIMULATED=20000` so many from there on,
 //! `FMAIL_RELAY_TRACE=1` tells what happens.
 
 mod flag;
@@ -56,7 +56,7 @@ fn run(seed: u64) -> (Result<(usize, Duration), String>, u64) {
 #[test]
 fn after_whatever_has_happened_all_hosts_hold_the_same() {
     let began = Instant::now();
-    let (first, count) = match (number("FMAIL_TEST_SEED"), number("FMAIL_RELAY_SCHEDULES")) {
+    let (first, count) = match (number("FMAIL_TEST_SEED"), number("FMAIL_RELAY_SIMULATED")) {
         (Some(seed), count) => (seed, count.unwrap_or(1)),
         (None, count) => (1, count.unwrap_or(SCHEDULES)),
     };

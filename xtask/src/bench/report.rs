@@ -69,8 +69,8 @@ impl Report {
         let Extent { rounds, turns, .. } = extent;
         let took = took.as_secs();
         format!(
-            "{day}; {machine}. Medians of {rounds} repetitions of what is timed one by one, and of {turns} turns of what is \
-             counted each second; measured in {took} s.\n\n{table}"
+            "{day}; {machine}. Where nothing else is said, medians of {rounds} repetitions of what is timed one by one, and of \
+             {turns} turns of what is counted each second; measured in {took} s.\n\n{table}"
         )
     }
 

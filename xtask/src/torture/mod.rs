@@ -29,7 +29,7 @@ pub struct Torture {
     /// Let kills of daemons, the soak, and schedules of hosts take at most so long each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     minutes: Option<u64>,
-    /// How many schedules of faults hosts get
+    /// How many schedules of faults real hosts get
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: Option<u64>,
     /// The short forms, as in `cargo xtask ci`
@@ -45,6 +45,8 @@ struct Done {
     suite: Suite,
     outcome: Outcome,
     took: Duration,
+    /// What it was told not to exceed.
+    bound: Option<String>,
     /// Commands that repeat what failed, and nothing else.
     again: Vec<String>,
 }
@@ -60,7 +62,7 @@ impl Torture {
         let suites = Suite::ALL.into_iter().filter(|suite| self.only.is_empty() || self.only.contains(suite));
         let mut done = Vec::new();
         for suite in suites {
-            let one = run_suite(suite, &settings)?;
+            let one = run_suite(suite, &settings, self.bound(suite))?;
             println!("{}", report::line(&one));
             done.push(one);
         }
@@ -77,6 +79,13 @@ impl Torture {
         Err(Error::internal(format!("{} test programs failed", again.len())))
     }
 
+    /// What bounds a suite that takes longer in its full form.
+    fn bound(&self, suite: Suite) -> Option<String> {
+        let minutes = self.minutes.filter(|_| suite.is_bounded()).map(|minutes| format!("at most {minutes} min"));
+        let schedules = self.schedules.filter(|_| suite == Suite::Relay);
+        schedules.map(|schedules| format!("at most {schedules} schedules")).or(minutes)
+    }
+
     /// The variables that the tests read.
     fn settings(&self) -> Vec<(&'static str, String)> {
         let mut settings = Vec::new();
@@ -91,14 +100,17 @@ impl Torture {
         let usual = if self.short { 10 } else { 500 };
         let schedules = self.schedules.or_else(|| seed.map(|_| usual));
         settings.extend(schedules.map(|number| ("FMAIL_RELAY_SCHEDULES", number.to_string())));
+        // Simulated ones take a hundredth of a second each.
+        let simulated = if self.short { 1_000 } else { 20_000 };
+        settings.extend(seed.map(|_| ("FMAIL_RELAY_SIMULATED", simulated.to_string())));
         settings
     }
 }
 
-fn run_suite(suite: Suite, settings: &[(&'static str, String)]) -> Result<Done> {
+fn run_suite(suite: Suite, settings: &[(&'static str, String)], bound: Option<String>) -> Result<Done> {
     println!("== {suite}");
     let began = Instant::now();
-    let mut done = Done { suite, outcome: Outcome::default(), took: Duration::ZERO, again: Vec::new() };
+    let mut done = Done { suite, outcome: Outcome::default(), took: Duration::ZERO, bound, again: Vec::new() };
     for program in suite.programs() {
         let (outcome, success) = run_program(*program, settings)?;
         if !success {
@@ -169,6 +181,7 @@ mod tests {
             ("FMAIL_TEST_SEED", "7"),
             ("FMAIL_TEST_MINUTES", "2"),
             ("FMAIL_RELAY_SCHEDULES", "3"),
+            ("FMAIL_RELAY_SIMULATED", "20000"),
         ];
         assert_eq!(found, expected.map(|(name, value)| (name, value.to_string())));
     }
@@ -177,8 +190,21 @@ mod tests {
     fn the_short_form_changes_nothing_that_ci_does_not() {
         assert_eq!(settings("--short"), []);
         let full = settings("");
-        assert_eq!(full.iter().map(|(name, _)| *name).collect::<Vec<_>>().len(), 3, "{full:?}");
+        assert_eq!(full.iter().map(|(name, _)| *name).collect::<Vec<_>>().len(), 4, "{full:?}");
         assert!(full[1].0 == "FMAIL_TEST_SEED" && full[1].1.parse::<u64>().unwrap() > 1_700_000_000, "{full:?}");
+    }
+
+    #[test]
+    fn a_bound_is_told_of_the_suites_that_it_bounds() {
+        let bound = |words: &str, suite| {
+            let words = std::iter::once("torture").chain(words.split_whitespace());
+            Arguments::try_parse_from(words).unwrap().torture.bound(suite)
+        };
+        assert_eq!(bound("", Suite::Relay), None);
+        assert_eq!(bound("--minutes 5", Suite::Power), None);
+        assert_eq!(bound("--minutes 5", Suite::Kills).as_deref(), Some("at most 5 min"));
+        assert_eq!(bound("--schedules 7", Suite::Kills), None);
+        assert_eq!(bound("--schedules 7", Suite::Relay).as_deref(), Some("at most 7 schedules"));
     }
 
     #[test]
@@ -197,7 +223,7 @@ mod tests {
         let settings = settings("--seed 10 --schedules 5");
         assert_eq!(
             again(program, &settings, &outcome),
-            "FMAIL_TEST_FULL=1 FMAIL_TEST_SEED=10 FMAIL_RELAY_SCHEDULES=5 \
+            "FMAIL_TEST_FULL=1 FMAIL_TEST_SEED=10 FMAIL_RELAY_SCHEDULES=5 FMAIL_RELAY_SIMULATED=20000 \
              cargo test -p fmail-relay-tests --test schedules -- --nocapture --exact schedule_12"
         );
     }

@@ -52,11 +52,12 @@ fn table(done: &[Done], day: &str, earlier: &str) -> String {
 /// A program that failed without naming a test did not build, or ended in the middle.
 fn result(done: &Done) -> String {
     let outcome = &done.outcome;
-    match (done.again.len(), outcome.failed.len()) {
+    let result = match (done.again.len(), outcome.failed.len()) {
         (0, _) => format!("{} tests passed", outcome.passed),
         (_, 0) => "FAILED without a result".into(),
         (_, failed) => format!("{} tests passed, {failed} FAILED", outcome.passed),
-    }
+    };
+    done.bound.as_ref().map_or_else(|| result.clone(), |bound| format!("{result}, {bound}"))
 }
 
 fn shown(time: Duration) -> String {
@@ -85,19 +86,20 @@ mod tests {
         let mut outcome = Outcome::default();
         lines.lines().for_each(|line| outcome.add(line));
         let again = again.iter().map(ToString::to_string).collect();
-        Done { suite: Suite::Kills, outcome, took: Duration::from_secs(95), again }
+        Done { suite: Suite::Kills, outcome, took: Duration::from_secs(95), bound: None, again }
     }
 
     #[test]
     fn the_table_has_a_row_for_each_suite() {
         let well = done("torture kills/sends seed=7 kills=1500\ntest result: ok. 2 passed; 0 failed\n", &[]);
         assert_eq!(line(&well), "kills: 2 tests passed in 1 min 35 s; 1,500 kills; seed 7");
+        let well = Done { bound: Some("at most 1 min".into()), ..well };
         let failed = done("failures:\n    one\n\ntest result: FAILED. 2 passed; 1 failed\n", &["cargo test"]);
         let earlier = "| kills | old |\n| soak | 2026-01-09 | 3 tests passed |\n| other | x |\n";
         let text = table(&[well, failed], "2026-01-10", earlier);
         let rows: Vec<&str> = text.lines().skip(2).collect();
         let expected = [
-            "| kills | 2026-01-10 | 2 tests passed | 1 min 35 s | 1,500 kills | 7 |",
+            "| kills | 2026-01-10 | 2 tests passed, at most 1 min | 1 min 35 s | 1,500 kills | 7 |",
             "| kills | 2026-01-10 | 2 tests passed, 1 FAILED | 1 min 35 s |  |  |",
             "| soak | 2026-01-09 | 3 tests passed |",
         ];

@@ -36,6 +36,11 @@ impl Suite {
     /// All of them, in the order in which they run: the shortest first.
     pub const ALL: [Suite; 5] = [Suite::Faults, Suite::Power, Suite::Kills, Suite::Soak, Suite::Relay];
 
+    /// Whether `--minutes` bounds it.
+    pub const fn is_bounded(self) -> bool {
+        matches!(self, Suite::Kills | Suite::Soak | Suite::Relay)
+    }
+
     /// What it is made of.
     pub const fn programs(self) -> &'static [Program] {
         const KILLS: &[Program] =

@@ -74,7 +74,7 @@ impl Session {
     }
 
     /// The same, without keeping the lock while the disk works.
-    pub(super) fn empty_beside(&self) {
+    pub(in crate::files) fn empty_beside(&self) {
         match self.healing(|| self.try_empty_beside()) {
             // Others have the lock. There is room for a while.
             Err(error) if error.kind() == ErrorKind::Backpressure => self.empty_later(),

@@ -56,7 +56,7 @@ struct Effort {
 impl Effort {
     fn of(rounds: usize) -> Self {
         let span = Duration::from_millis(10 * rounds as u64).clamp(Duration::from_millis(100), Duration::from_secs(2));
-        Effort { turns: if rounds < 100 { 3 } else { 5 }, span, messages: rounds.max(20) }
+        Effort { turns: if rounds < 100 { 3 } else { 5 }, span, messages: (5 * rounds).max(20) }
     }
 }
 
@@ -71,6 +71,7 @@ pub fn measure(stage: &Stage, rounds: usize, report: &mut Report) -> Result<()> 
     };
     let effort = Effort::of(rounds);
     let sustained = sends::measure(stage, &servers, effort, report)?;
+    sends::measure_ways(stage, effort, report)?;
     fanout::measure(&servers, effort, report)?;
     fanout::measure_idle(stage, report)?;
     delay::measure(&servers, effort, report)?;

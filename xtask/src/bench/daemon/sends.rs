@@ -13,6 +13,35 @@ use crate::bench::timing::quantile;
 /// How many connections there are, and how many times as fast as Redis and as NATS we want to be.
 const CONNECTIONS: [(usize, f64, f64); 3] = [(1, 1.0, 1.0), (16, 0.75, 3.0), (64, 0.45, 3.0)];
 
+/// The ways to make groups of messages durable that `xtask/c/group.c` knows, the one that forged goes first.
+const WAYS: [(&str, &str); 7] = [
+    ("journal-unnamed", "a journal filled with zeroes, then the files"),
+    ("reserved-unnamed", "a journal of reserved blocks, then the files"),
+    ("growing-unnamed", "a journal that grows, then the files"),
+    ("syncfs", "the files, then one `syncfs`"),
+    ("parallel", "the files, synced side by side"),
+    ("single", "the files, synced one after the other"),
+    ("none-unnamed", "the files, and nothing is synced"),
+];
+
+/// Adds the rows for the ways that forged could go, in C and in groups as large as there are connections.
+pub fn measure_ways(stage: &Stage, effort: Effort, report: &mut Report) -> Result<()> {
+    let mut rates = WAYS.map(|_| CONNECTIONS.map(|_| Vec::new()));
+    for _ in 0..effort.turns.min(3) {
+        for (rates, (way, _)) in rates.iter_mut().zip(WAYS) {
+            for (rates, (size, ..)) in rates.iter_mut().zip(CONNECTIONS) {
+                settle();
+                rates.push(stage.groups_in_c(way, size, effort.span / 2)?);
+            }
+        }
+    }
+    for (rates, (_, what)) in rates.iter_mut().zip(WAYS) {
+        let medians = rates.each_mut().map(|rates| format!("{:.0}", quantile(rates, 0.5)));
+        report.figure(format!("in C, groups of 1, 16 and 64: {what}"), format!("{} messages/s", medians.join(", ")));
+    }
+    Ok(())
+}
+
 /// Adds the rows of this measurement, and tells how many of our own messages a second the second of them shows.
 pub fn measure(stage: &Stage, servers: &Servers, effort: Effort, report: &mut Report) -> Result<f64> {
     let mut sustained = 0.0;

@@ -26,7 +26,14 @@ pub struct Effort {
 impl Effort {
     /// As much as fits into a short run, or `FMAIL_TEST_FULL`.
     pub fn usual() -> Effort {
-        Effort::of(if is_full() { 600 } else { 12 })
+        Effort::full_or(600, 12)
+    }
+
+    /// At most so many states at each moment in the full form, or `FMAIL_POWER_STATES` if that is less, and so many otherwise.
+    pub fn full_or(full: usize, short: usize) -> Effort {
+        let bound = std::env::var("FMAIL_POWER_STATES").ok();
+        let bound = bound.map_or(full, |number| number.parse().expect("FMAIL_POWER_STATES is a number"));
+        Effort::of(if is_full() { full.min(bound) } else { short })
     }
 
     /// At most this many states at each moment.

@@ -156,7 +156,7 @@ impl Succession {
 
     /// The same, with the power cut at every moment of the next process or in the end only.
     pub fn explore_moments(&self, left_out: Option<Site>, at_every_moment: bool) -> Result<usize, String> {
-        let effort = Effort::of(if is_full() { 100 } else { 8 });
+        let effort = Effort::full_or(100, 8);
         let mut states = 0;
         for kill_at in 0.. {
             let Some(stage) = self.play(kill_at, left_out, at_every_moment) else { break };

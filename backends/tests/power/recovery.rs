@@ -17,8 +17,9 @@ fn survives_twice(name: &str) {
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
     let stage = Stage::on(Project::in_memory(), clock(), 1, None);
     (scenario.play)(&stage);
-    let effort = Effort::of(if is_full() { 40 } else { 6 });
-    let (every, mut checked) = (if is_full() { 5 } else { 37 }, 0);
+    let effort = Effort::full_or(40, 6);
+    // Of the states behind the first cut, so that fewer of them are also farther apart.
+    let (every, mut checked) = (if is_full() { 5.max(200 / effort.most) } else { 37 }, 0);
     let first = states(&stage.recorder.recording(), Account::default(), effort);
     for (number, (image, account)) in first.into_iter().enumerate().filter(|(number, _)| number % every == 0) {
         let project = Project::in_memory();

@@ -32,6 +32,9 @@ pub struct Torture {
     /// How many schedules of faults real hosts get
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: Option<u64>,
+    /// Look at no more than so many states of the disk at each moment of a power cut
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    states: Option<u64>,
     /// The short forms, as in `cargo xtask ci`
     #[arg(long)]
     short: bool,
@@ -83,7 +86,9 @@ impl Torture {
     fn bound(&self, suite: Suite) -> Option<String> {
         let minutes = self.minutes.filter(|_| suite.is_bounded()).map(|minutes| format!("at most {minutes} min"));
         let schedules = self.schedules.filter(|_| suite == Suite::Relay);
-        schedules.map(|schedules| format!("at most {schedules} schedules")).or(minutes)
+        let states = self.states.filter(|_| suite == Suite::Power);
+        let states = states.map(|states| format!("at most {states} states at a moment"));
+        schedules.map(|schedules| format!("at most {schedules} schedules")).or(minutes).or(states)
     }
 
     /// The variables that the tests read.
@@ -96,6 +101,7 @@ impl Torture {
         let seed = self.seed.or_else(|| (!self.short).then_some(now));
         settings.extend(seed.map(|seed| ("FMAIL_TEST_SEED", seed.to_string())));
         settings.extend(self.minutes.map(|minutes| ("FMAIL_TEST_MINUTES", minutes.to_string())));
+        settings.extend(self.states.map(|states| ("FMAIL_POWER_STATES", states.to_string())));
         // A seed alone would mean that schedule and no other.
         let usual = if self.short { 10 } else { 500 };
         let schedules = self.schedules.or_else(|| seed.map(|_| usual));
@@ -175,11 +181,12 @@ mod tests {
 
     #[test]
     fn a_seed_and_bounds_reach_the_tests() {
-        let found = settings("--seed 7 --minutes 2 --schedules 3 --only relay,soak");
+        let found = settings("--seed 7 --minutes 2 --schedules 3 --states 4 --only relay,soak");
         let expected = [
             ("FMAIL_TEST_FULL", "1"),
             ("FMAIL_TEST_SEED", "7"),
             ("FMAIL_TEST_MINUTES", "2"),
+            ("FMAIL_POWER_STATES", "4"),
             ("FMAIL_RELAY_SCHEDULES", "3"),
             ("FMAIL_RELAY_SIMULATED", "20000"),
         ];
@@ -204,6 +211,7 @@ mod tests {
         assert_eq!(bound("--minutes 5", Suite::Power), None);
         assert_eq!(bound("--minutes 5", Suite::Kills).as_deref(), Some("at most 5 min"));
         assert_eq!(bound("--schedules 7", Suite::Kills), None);
+        assert_eq!(bound("--states 7", Suite::Power).as_deref(), Some("at most 7 states at a moment"));
         assert_eq!(bound("--schedules 7", Suite::Relay).as_deref(), Some("at most 7 schedules"));
     }
 

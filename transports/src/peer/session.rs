@@ -190,7 +190,13 @@ impl Session {
 
     async fn run_until(&self, gone: impl Future<Output = Error>) -> Ended {
         tokio::pin!(gone);
-        let streams = async { Ok((self.open(Way::Outward).await?, self.open(Way::Inward).await?)) };
+        let streams = async {
+            let asked = Instant::now();
+            let outward = self.open(Way::Outward).await?;
+            // Whoever sees the link connected sees that it has answered.
+            self.state.answered(asked.elapsed());
+            Ok((outward, self.open(Way::Inward).await?))
+        };
         let (outward, inward) = tokio::select! {
             biased;
             error = &mut gone => return Ended::Lost(error),

@@ -29,11 +29,11 @@ impl Effort {
         Effort::full_or(600, 12)
     }
 
-    /// At most so many states at each moment in the full form, or `FMAIL_POWER_STATES` if that is less, and so many otherwise.
+    /// At most so many states at each moment in the full form and so many otherwise, or `FMAIL_POWER_STATES` if that is less.
     pub fn full_or(full: usize, short: usize) -> Effort {
         let bound = std::env::var("FMAIL_POWER_STATES").ok();
-        let bound = bound.map_or(full, |number| number.parse().expect("FMAIL_POWER_STATES is a number"));
-        Effort::of(if is_full() { full.min(bound) } else { short })
+        let bound = bound.map_or(usize::MAX, |number| number.parse().expect("FMAIL_POWER_STATES is a number"));
+        Effort::of(bound.min(if is_full() { full } else { short }))
     }
 
     /// At most this many states at each moment.

@@ -25,7 +25,7 @@ use fmail_api::{Error, Result};
 
 pub use part::Part;
 use report::Report;
-use stage::Stage;
+use stage::{Stage, settle};
 
 use crate::cargo;
 
@@ -124,7 +124,7 @@ impl Bench {
     fn measure(&self, part: Part, fmail: &Path, extent: &Extent, stages: &mut Vec<Stage>) -> Result<Report> {
         let stage = stages.push_mut(Stage::with(PathBuf::from(fmail))?);
         // What earlier parts have left to be written is not this one's.
-        rustix::fs::sync();
+        settle();
         let (mut report, begun) = (Report::default(), Instant::now());
         part.measure(stage, extent, &mut report)?;
         let text = report.text(stage, extent, begun.elapsed());

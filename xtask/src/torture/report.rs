@@ -57,7 +57,10 @@ fn result(done: &Done) -> String {
         (_, 0) => "FAILED without a result".into(),
         (_, failed) => format!("{} tests passed, {failed} FAILED", outcome.passed),
     };
-    done.bound.as_ref().map_or_else(|| result.clone(), |bound| format!("{result}, {bound}"))
+    match &done.bound {
+        Some(bound) => format!("{result}, {bound}"),
+        None => result,
+    }
 }
 
 fn shown(time: Duration) -> String {

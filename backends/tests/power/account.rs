@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fmail_api::{Draft, Message, MessageId, RecordKey};
 use serde_json::Value;
 
-use crate::record::Action;
+use crate::recording::Action;
 
 /// Something that is asked of a store.
 #[derive(Clone)]

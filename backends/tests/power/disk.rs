@@ -30,7 +30,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::Path;
 
 use crate::common::Random;
-use crate::record::{Action, Node};
+use crate::recording::{Action, Node};
 
 /// What a disk writes whole.
 const SECTOR: usize = 512;

@@ -10,7 +10,7 @@ use crate::account::Account;
 use crate::check::Survivor;
 use crate::common::{HandClock, Project, Random};
 use crate::disk::Image;
-use crate::record::{Action, Recording};
+use crate::recording::{Action, Recording};
 use crate::scenarios::Scenario;
 use crate::sites::Site;
 use crate::stage::Stage;

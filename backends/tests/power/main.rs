@@ -16,6 +16,7 @@ mod killed;
 mod mutants;
 mod rebooted;
 mod record;
+mod recording;
 mod recovery;
 mod scenarios;
 mod sites;

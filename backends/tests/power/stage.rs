@@ -15,7 +15,8 @@ use serde_json::Value;
 use crate::account::{Answer, Deed};
 use crate::check::{open, open_with};
 use crate::common::{HandClock, Project, scan};
-use crate::record::{Action, Recorder};
+use crate::record::Recorder;
+use crate::recording::Action;
 use crate::sites::Site;
 
 /// A project that is recorded.
